@@ -173,7 +173,9 @@ fn a_table_and_a_key_are_in_the_list_once() {
 fn every_key_that_the_code_reads_is_served() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut files = Vec::new();
-    for folder in ["jobtap-core/src", "manager-daemon/src", "jobtap-builtins/src"] {
+    for folder in
+        ["jobtap-domain/src", "jobtap-core/src", "jobtap-daemon/src", "jobtap-builtins/src"]
+    {
         sources(&root.join(folder), &mut files);
     }
     let mut found = 0;

@@ -1,17 +1,17 @@
-//! The table of what each host serves, made from the table that the builder and the hosts' adapters use.
+//! The table of what each host supports, generated from the one that the builder and the hosts' adapters use.
 
 use std::fmt::Write as _;
 
 use jobtap_core::host::{CALL_OFFERS, HostKind, Offer, Offers, SERVICE_OFFERS, TOPIC_OFFERS};
 
-/// The hosts beside our manager, with their columns' heads.
+/// The hosts other than our manager, with their column headings.
 const HOSTS: [(HostKind, &str); 3] = [
     (HostKind::Flux, "Flux"),
     (HostKind::SlurmSubmit, "Slurm, job_submit"),
     (HostKind::SlurmPrep, "Slurm, PrEp"),
 ];
 
-/// The texts below the table, which its cells name by their numbers.
+/// The footnotes, which cells reference by number.
 #[derive(Default)]
 struct Notes(Vec<&'static str>);
 
@@ -34,7 +34,7 @@ impl Notes {
     }
 
     fn row(&mut self, text: &mut String, name: &str, offers: Offers) {
-        let cells = HOSTS.map(|(host, _)| self.cell(offers.of(host)));
+        let cells = HOSTS.map(|(host, _)| self.cell(offers.for_host(host)));
         let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
     }
 }
@@ -90,7 +90,7 @@ pub fn chapter() -> String {
     )
 }
 
-/// What a test of the real hosts prints; it fails when the chapter shows another table.
+/// The table that a test of the real hosts expects; the test fails if the chapter's differs.
 const EQUAL: &str = "\
 ## The same jobs in each host
 

@@ -1,7 +1,7 @@
-//! The guide for plugin authors, whose chapters are in `src/`, and what holds it to the code.
+//! The guide for plugin authors, whose chapters are in `src/`, and the tests that keep it in step with the code.
 //!
-//! Every Rust block of a chapter is a test here, the table of topics is generated, and a chapter that
-//! names a test or a fixture names one that exists.
+//! Every Rust block of a chapter is a test here, the table of topics is generated, and every test or fixture that a
+//! chapter names exists.
 
 #[cfg(test)]
 mod c_interface;
@@ -23,7 +23,7 @@ macro_rules! chapters {
             mod $name {}
         )*
 
-        /// The chapters whose blocks are tested, by their files in `src/`.
+        /// The chapters whose blocks are tested, as file names in `src/`.
         pub const CHAPTERS: &[&str] = &[$($file),*];
     };
 }
@@ -55,7 +55,10 @@ chapters! {
     trust = "trust.md";
     threat_model = "threat-model.md";
     http = "http.md";
+    a_jobs_trip = "a-jobs-trip.md";
     performance = "performance.md";
+    performance_figures = "performance-figures.md";
+    performance_diary = "performance-diary.md";
     flux_commands = "flux-commands.md";
     flux_options = "flux-options.md";
     laboratory = "laboratory.md";
@@ -130,12 +133,12 @@ mod tests {
         Some(kept.collect::<String>().replace(' ', "-"))
     }
 
-    /// What can't be a doctest, since it is a test itself or needs the whole manager.
+    /// Some blocks can't be doctests, since they are tests themselves or need the whole manager.
     #[test]
     fn a_block_that_is_not_compiled_here_is_part_of_a_file_that_is() {
         let files = ["examples/site-manager/src/main.rs", "docs/tests/first_plugin.rs"];
         let mut files = files.map(|file| fs::read_to_string(root().join(file)).unwrap());
-        // A manager with the chapter's plugin instead of the example's.
+        // The chapter shows the manager with its own plugin instead of the example's.
         let plugins = "use deadline as _;\nuse jobtap_builtins as _;";
         let here = "use jobtap_builtins as _;\nuse small_jobs_first as _;";
         files[0] = files[0].replace(plugins, here);

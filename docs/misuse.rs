@@ -1,5 +1,5 @@
-//! Holds the guide's tables of misuses, of mistakes in Rust and of faults to what they name: tests,
-//! fixtures and examples exist, and the counts are those of the rows.
+//! Checks the guide's tables (misuses, Rust mistakes, faults): the tests, fixtures and examples they name must exist,
+//! and the counts must match the rows.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// What stands between backquotes and looks like a test, a fixture or a file.
+/// Backquoted text that looks like a test, a fixture or a file.
 fn references(text: &str) -> impl Iterator<Item = &str> {
     let quoted = text.split('`').skip(1).step_by(2);
     quoted.filter(|quoted| quoted.contains(".rs") || quoted.starts_with("compile-fail/"))
@@ -52,7 +52,7 @@ fn exists(reference: &str) -> bool {
     } else {
         root().join("jobtap-core/tests/plugins").join(file)
     };
-    // A module may have modules in a folder of its name.
+    // A module's submodules may be in a folder of the same name.
     let modules = fs::read_dir(file.with_extension("")).into_iter().flatten();
     let mut files = modules.map(|file| file.unwrap().path()).chain([file]);
     files.any(|file| {
@@ -60,7 +60,7 @@ fn exists(reference: &str) -> bool {
     })
 }
 
-/// Whether a function of this name is there, and is a test.
+/// Whether `text` defines a test with this name.
 fn tests(text: &str, name: &str) -> bool {
     let Some((before, _)) = text.split_once(&format!("fn {name}(")) else { return false };
     let before = before.strip_suffix("async ").unwrap_or(before);
@@ -69,7 +69,7 @@ fn tests(text: &str, name: &str) -> bool {
     marks.any(|line| line == "#[test]" || line.starts_with("#[tokio::test"))
 }
 
-/// Those that a text names and that aren't there.
+/// References in a text to things that don't exist.
 fn missing(text: &str) -> Vec<&str> {
     references(text).filter(|reference| !exists(reference)).collect()
 }

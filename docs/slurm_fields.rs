@@ -41,7 +41,7 @@ fn place(field: &Field<JobDescriptor>) -> String {
     if let Some(source) = field.view_of.first() {
         return format!("as `{source}`");
     }
-    match Place::of(field.name) {
+    match Place::for_field(field.name) {
         Some(Place::Jobspec(place)) => match place.split_once(": ") {
             Some((path, words)) => format!("`{path}`: {words}"),
             None => match place.split_once(", ") {
@@ -124,7 +124,7 @@ pub fn chapter() -> String {
     let stored = |field: &&Field<JobDescriptor>| field.view_of.is_empty();
     let places = |wanted: fn(Place) -> bool| {
         let all = JobDescriptor::FIELDS.iter().filter(stored);
-        all.filter(|field| Place::of(field.name).is_some_and(wanted)).count()
+        all.filter(|field| Place::for_field(field.name).is_some_and(wanted)).count()
     };
     let mapped = places(|place| matches!(place, Place::Jobspec(_) | Place::Urgency));
     let kept = places(|place| place == Place::Kept);

@@ -66,7 +66,7 @@ fn means(capability: &str) -> Option<Means> {
     CAPABILITIES.iter().find(|(name, _)| *name == capability).map(|(_, means)| *means)
 }
 
-/// A bound as a value: the inherent constant is found before that of the trait, where its bound holds.
+/// Turns a bound into a `bool`: where the bound holds, the inherent constant hides that of the trait.
 struct Probe<T>(std::marker::PhantomData<T>);
 
 impl<T: AsyncTopic> Probe<T> {
@@ -96,8 +96,7 @@ asynchronous! {
     JobDestroy JobInactiveRemove JobAny PluginQuery Unload
 }
 
-/// Every topic, and where a family of events is also those of its members that are topics of their
-/// own.
+/// Every topic. The family of events is followed by its members that are topics of their own.
 fn topics() -> impl Iterator<Item = (&'static str, &'static TopicInfo)> {
     TOPICS.iter().flat_map(|topic| {
         let family = topic.type_name == "JobEvent";
@@ -252,7 +251,7 @@ mod tests {
         assert_eq!(ASYNC, declared);
     }
 
-    /// The calls that the table names, called.
+    /// Makes each call that the table names, so that a renamed one doesn't compile.
     #[test]
     fn the_calls_that_are_named_exist() {
         use jobtap_core::path;

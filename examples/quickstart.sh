@@ -3,8 +3,8 @@
 #
 #     cargo run -p site-manager -- start examples/quickstart.sh
 #
-# The manager is examples/site-manager: the builtins but Lua, and examples/deadline, an example of a plugin
-# of a site. The plugin decides which job starts first.
+# The manager is examples/site-manager: the builtins without Lua, and examples/deadline, an example of a site's own
+# plugin, which decides which job starts first.
 set -eu
 
 # Titles and commands stand out on a terminal, and are plain text in a file.
@@ -13,7 +13,7 @@ if [ -t 1 ] && [ -z "${NO_COLOR-}" ]; then
     bold=$(printf '\033[1m') plain=$(printf '\033[0m')
 fi
 say() { printf '\n%s== %s%s\n' "$bold" "$*" "$plain"; }
-# Shows a command as one would type it, and runs it.
+# Shows a command as a user would type it, and runs it.
 show() {
     printf '%s$' "$bold"
     for word; do

@@ -1,5 +1,5 @@
-//! Finds jansson for the tests of this crate, which read its values. The crate itself links nothing: the
-//! broker has it.
+//! Finds jansson for this crate's tests, which read jansson's values. The crate itself doesn't link it: the broker has
+//! loaded it.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::process::Command;
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(jansson)");
     println!("cargo::rerun-if-changed=build.rs");
-    // `jobtap build` compiles this crate from sources without tests, where the flag for them is an error.
+    // `jobtap build` compiles this crate from sources without tests, for which a linker flag for tests is an error.
     if !Path::new("tests").is_dir() {
         return;
     }

@@ -1,4 +1,4 @@
-//! Takes the plugin and its test out of the README, so that `tests/first_steps.rs` can run them.
+//! Extracts the plugin and its test from the README, so that `tests/first_steps.rs` can run them.
 
 use std::path::Path;
 

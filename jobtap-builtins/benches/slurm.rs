@@ -1,7 +1,8 @@
-//! What a submission costs with a policy of Slurm, as a typed plugin and as a Lua script.
+//! The cost of a submission with a Slurm policy, as a typed plugin and as a Lua script.
 //!
 //! - `none`: a whole submission in the test kit without a policy.
-//! - `typed`, `lua`: the same with the same policy: their differences to `none` are what it costs.
+//! - `typed`, `lua`: the same with the policy, in Rust and in Lua; the difference from `none` is the policy's
+//!   cost.
 //! - `script`: a call of the script alone, without a manager.
 //!
 //! `cargo bench -p jobtap-builtins --bench slurm`

@@ -3,9 +3,8 @@
 //!
 //! The pool doesn't count these resources as allocated, so the job may share them with others.
 
+use jobtap_core::json_type;
 use jobtap_core::prelude::*;
-
-use crate::kind::kind;
 
 /// The plugin `alloc-bypass`.
 #[derive(Debug, Default)]
@@ -35,7 +34,7 @@ fn given<T: TopicSet>(job: &Job, cx: &Cx<'_, T>) -> Result<Option<ResourceSet>, 
         && !table.is_object()
     {
         let text = "invalid system.alloc-bypass.R: Expected object, got ";
-        return Err(Reject::new(format!("{text}{}", kind(table))));
+        return Err(Reject::new(format!("{text}{}", json_type(table))));
     }
     let Some(resources) = job.jobspec().attribute("alloc-bypass.R") else {
         return Ok(None);

@@ -1,9 +1,10 @@
-//! `alloc-check`: raises a fatal exception on a job that gets resources of another job.
+//! `alloc-check`: raises a fatal exception on a job that is allocated resources of another job.
 //!
 //! It is for tests of schedulers, and of `alloc-bypass`, which makes this possible.
 
 use std::collections::BTreeSet;
 
+use jobtap_core::eventlog::Name;
 use jobtap_core::prelude::*;
 
 /// The plugin `alloc-check`.
@@ -21,8 +22,9 @@ const RESTARTED: &str = "scheduler-restart";
 impl AllocCheck {
     #[on("job.new")]
     fn arrived(&mut self, job: &Job, cx: Cx<'_, JobNew>) -> Result<(), HandlerError> {
-        // An existing job has its resources, unless an exception says that they were not its own.
-        let holds = job.event_posted("alloc") && !job.event_posted("free");
+        // An existing job has its resources, unless it ended with one of this plugin's exceptions or with a
+        // restart of the scheduler.
+        let holds = job.event_posted(Name::Alloc) && !job.event_posted(Name::Free);
         let ended = job.end_event().and_then(EventEntry::fatal_exception);
         if holds && !ended.is_some_and(|raised| [EXCEPTION, RESTARTED].contains(&raised.kind)) {
             self.take(job);

@@ -1,7 +1,7 @@
 //! `.begin-time`: jobs that do not start before a given time.
 //!
-//! `--begin-time=+1h` becomes the dependency `begin-time:SECONDS`, where SECONDS is UNIX time with
-//! fractions. A time in the past is satisfied at once.
+//! `--begin-time=+1h` becomes the dependency `begin-time:SECONDS`, where SECONDS is UNIX time with fractions.
+//! A dependency on a time in the past is satisfied at once.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,8 @@ impl BeginTime {
         let time = value.parse().ok().filter(|time: &f64| time.is_finite() && *time >= 0.0);
         let time = time.ok_or_else(|| Reject::new(format!("Invalid begin-time={value}")))?;
         let description = format!("begin-time={time:.3}");
-        // This topic is called again after a restart, before which the time may have come.
+        // This topic is called again after a restart. If the time had come before, the dependency must not be
+        // added again.
         if job.state() == State::Depend && job.dependency(&description).is_none() {
             return Ok(());
         }
@@ -46,7 +47,7 @@ impl BeginTime {
         Ok(())
     }
 
-    /// Cancels the timers when the job has left DEPEND. A job that was rejected only gets to `job.destroy`.
+    /// Cancels the timers when the job has left DEPEND. A rejected job only reaches `job.destroy`.
     #[on("job.state.priority", "job.state.inactive", "job.destroy")]
     fn stop(&mut self, job: &Job) {
         self.timers.remove(&job.id()).into_iter().flatten().for_each(Timer::cancel);

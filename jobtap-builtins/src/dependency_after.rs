@@ -8,16 +8,17 @@
 //! | `afternotok` | `after-failure=ID` | was allocated and did not succeed |
 //! | `afterexcept` | `after-except=ID` | was allocated and got a fatal exception |
 //!
-//! Flux's schemes are these. Two forms are our own: `afterstart:ID+5m` is satisfied five minutes after the
-//! start of the job, and `any-of:afterok:ID|afterstart:ID` as soon as one of its conditions is.
+//! These are Flux's schemes. Two forms are jobtap's own: `afterstart:ID+5m` is satisfied five minutes after
+//! the start of the job, and `any-of:afterok:ID|afterstart:ID` as soon as one of its conditions is.
 //!
-//! The eventlog of the other job decides, so that a restart changes nothing. A job that waits for some time after
-//! the start of another keeps that start in its data, since the other may be purged meanwhile.
+//! The eventlog of the other job decides, so that a restart changes nothing. A job with a delay after another job's
+//! start stores that start time in its data, since the other job may be purged meanwhile.
 
 mod condition;
 
 use std::collections::BTreeMap;
 
+use jobtap_core::eventlog::Name;
 use jobtap_core::plugin::Timer;
 use jobtap_core::prelude::*;
 use serde_json::{Value, json};
@@ -35,12 +36,12 @@ pub struct DependencyAfter {
     waiting: BTreeMap<JobId, Vec<Waiter>>,
     /// The jobs that a job waits for.
     targets: BTreeMap<JobId, Vec<JobId>>,
-    /// What a job waits for after the start of other jobs.
+    /// The dependencies of a job that are satisfied some time after the start of another job.
     delays: BTreeMap<JobId, Vec<Delay>>,
     private: PrivateMode,
 }
 
-/// When jobs have started that a job waits for with a delay.
+/// The start times of jobs that a job waits for with a delay.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Starts(BTreeMap<JobId, Timestamp>);
 
@@ -60,11 +61,11 @@ struct Delay {
     timer: Timer,
 }
 
-/// What has become of a condition.
+/// The status of a condition.
 #[derive(Debug, Clone, Copy)]
 enum Status {
     Satisfied,
-    /// It will be satisfied some time after the job's start, which was then.
+    /// Satisfied after a delay; the value is the other job's start time.
     After(Timestamp),
     Open,
     Never(Never),
@@ -108,7 +109,7 @@ impl DependencyAfter {
         }
         let mut judged = Vec::new();
         for condition in conditions {
-            // Of a job that was purged meanwhile.
+            // The stored start of a job that may have been purged meanwhile.
             let start = match condition.delay {
                 Some(_) if asked_again => {
                     starts.get().or_reject()?.0.get(&condition.target).copied()
@@ -119,7 +120,8 @@ impl DependencyAfter {
                 (Ok(target), _) => status(&condition, target, cx.now()),
                 (Err(_), Some(start)) => Status::After(start),
                 (Err(_), None) if asked_again && scheme == ANY_OF => {
-                    // It was judged when the job ended, and has not satisfied the dependency.
+                    // The condition was judged when its job became inactive, and did not satisfy the
+                    // dependency.
                     Status::Never(Never::Ended)
                 }
                 (Err(refusal), None) => return Err(refusal),
@@ -226,12 +228,13 @@ impl DependencyAfter {
                 Err(never) => failed.push((waiter, never)),
             }
         }
-        // After all that are satisfied, as in Flux: an exception ends the dependent, which then waits for nothing more.
+        // After all satisfied dependencies have been removed, as in Flux, since an exception makes the
+        // dependent inactive.
         for (Waiter { dependent, description, .. }, never) in failed {
             if self.is_open(dependent, &description) {
                 continue;
             }
-            // A dependent that has become inactive meanwhile needs no exception, nor one whose dependency another
+            // No exception for a dependent that has become inactive meanwhile, or whose dependency another
             // condition has satisfied.
             if let Ok(dependent) = cx.active_job(dependent)
                 && dependent.dependency(&description).is_some()
@@ -255,7 +258,7 @@ impl DependencyAfter {
         QueryData::new().with("dependencies", all.chain(delays).collect::<Value>())
     }
 
-    /// The job of a condition, which must be one of the same user.
+    /// Returns the job of a condition, which must belong to the same user.
     fn target<'a>(
         &self,
         job: &Job,
@@ -274,7 +277,7 @@ impl DependencyAfter {
         Ok(target)
     }
 
-    /// Waits until `time` with a dependency on a job that has started.
+    /// Sets a timer that satisfies a dependency at `time`. The target has started already.
     fn delay(
         &mut self,
         remote: &Remote<Self>,
@@ -288,7 +291,7 @@ impl DependencyAfter {
         self.delays.entry(dependent).or_default().push(Delay { target, description, timer });
     }
 
-    /// Releases a job from a dependency, with all other conditions of it.
+    /// Removes a satisfied dependency of a job, and stops waiting for its other conditions.
     fn satisfied<T: TopicSet>(&mut self, cx: &Cx<'_, T>, dependent: JobId, description: &str) {
         self.forget_delays(dependent, |other| other == description);
         if description.starts_with(ANY_OF) {
@@ -341,10 +344,10 @@ impl DependencyAfter {
     }
 }
 
-/// What has become of a condition by now.
+/// Returns the status of a condition at `now`.
 fn status(condition: &Condition<'_>, target: JobRef<'_>, now: Timestamp) -> Status {
     let kind = condition.kind;
-    if target.active().is_some() && !(kind == Kind::Start && target.event_posted("start")) {
+    if target.active().is_some() && !(kind == Kind::Start && target.event_posted(Name::Start)) {
         return Status::Open;
     }
     if target.active().is_none()
@@ -505,7 +508,7 @@ mod tests {
         for scheme in ["afterok", "afterany", "afterstart", "afternotok", "afterexcept"] {
             let mut refusal = |id: &str| {
                 let job = TestJob::new().user(8).dependency(&format!("{scheme}:{id}"));
-                m.submit(job).unwrap_err().replace(id, "ID")
+                m.submit(job).unwrap_err().text().replace(id, "ID")
             };
             let unknown = refusal("1234");
             assert_eq!(unknown, format!("dependency: {scheme}: id ID: job not found"));

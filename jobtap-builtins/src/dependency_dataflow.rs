@@ -45,12 +45,12 @@ enum Name {
     Text(String),
 }
 
-/// The active jobs that read and write a symbol, by id and so in the order of submission.
+/// The active jobs that read and write a symbol, ordered by id, which is the order of submission.
 #[derive(Debug, Default)]
 struct Line {
     readers: BTreeSet<JobId>,
     writers: BTreeSet<JobId>,
-    /// The jobs that wait, whether they write, and their dependency.
+    /// The waiting jobs: the id, whether the job writes, and the description of its dependency.
     waiting: BTreeSet<(JobId, bool, String)>,
 }
 
@@ -64,8 +64,8 @@ struct Access {
 
 #[jobtap_plugin(name = "dependency-dataflow", load = "by-name")]
 impl DependencyDataflow {
-    /// After a restart jobs become known one by one. No job is released before the last one is known, since
-    /// it may have to wait for that one.
+    /// After a restart jobs become known one by one. No job is released before all are known, since it may
+    /// have to wait for one that isn't known yet.
     #[init]
     fn new(remote: Remote<Self>) -> Self {
         remote.run(|plugin, cx| {
@@ -100,8 +100,8 @@ impl DependencyDataflow {
             }
         }
         let line = self.join(job, &access, &cx);
-        // This topic is called again after a restart. A job that was released before it must not wait
-        // again.
+        // This topic is called again after a restart. A job that was released before the restart must not
+        // wait again.
         let free = line.is_free(job.id(), access.writes);
         if if new { !free } else { job.dependency(&access.description).is_some() } {
             cx.dependency_add(access.description.as_str())?;
@@ -122,7 +122,7 @@ impl DependencyDataflow {
         }
     }
 
-    /// The job is inactive, or was rejected after its dependency had been added.
+    /// Removes a job that is inactive, or that was rejected after its dependency had been added.
     #[on("job.state.inactive", "job.destroy")]
     fn gone(&mut self, job: &Job, cx: Cx<'_, (JobStateInactive, JobDestroy)>) {
         for symbol in self.places.remove(&job.id()).into_iter().flatten() {

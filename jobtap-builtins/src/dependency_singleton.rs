@@ -1,7 +1,7 @@
 //! `.dependency-singleton`: runs the jobs of one user and one name one at a time.
 //!
 //! A job with `--dependency=singleton` stays in DEPEND until the user has no other active job of the same
-//! name, not counting jobs that wait for the same reason; of these the oldest goes first. Jobs without the
+//! name. Jobs that wait for the same reason don't count; the oldest of them goes first. Jobs without the
 //! dependency count as active jobs, but never wait.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -24,7 +24,7 @@ pub struct DependencySingleton {
 /// A user and a job name.
 type Key = (Uid, String);
 
-/// The active jobs of one user and name, by id and so in the order of submission.
+/// The active jobs of one user and name, ordered by id, which is the order of submission.
 #[derive(Debug, Default)]
 struct Group {
     waiting: BTreeSet<JobId>,
@@ -33,8 +33,8 @@ struct Group {
 
 #[jobtap_plugin(name = ".dependency-singleton", after = [".dependency-after"])]
 impl DependencySingleton {
-    /// After a restart jobs become known one by one. No job is released before the last one is known, since
-    /// it may have to wait for that one.
+    /// After a restart jobs become known one by one. No job is released before all are known, since it may
+    /// have to wait for one that isn't known yet.
     #[init]
     fn new(remote: Remote<Self>) -> Self {
         remote.run(|plugin, cx| {
@@ -50,8 +50,8 @@ impl DependencySingleton {
             return Err(Reject::new("singleton jobs require a job name"));
         };
         let free = group.waiting.is_empty() && group.others.is_empty();
-        // This topic is called again after a restart. A job that was released before it must not wait
-        // again.
+        // This topic is called again after a restart. A job that was released before the restart must not
+        // wait again.
         let held = if job.state() == State::New { !free } else { job.dependency(HELD).is_some() };
         if held {
             cx.dependency_add(HELD)?;
@@ -68,7 +68,7 @@ impl DependencySingleton {
         }
     }
 
-    /// The job is inactive, or was rejected after its dependency had been added.
+    /// Removes a job that is inactive, or that was rejected after its dependency had been added.
     #[on("job.state.inactive", "job.destroy")]
     fn gone(&mut self, job: &Job, cx: Cx<'_, (JobStateInactive, JobDestroy)>) {
         let Some(key) = self.members.remove(&job.id()) else { return };

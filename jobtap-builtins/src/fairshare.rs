@@ -1,4 +1,4 @@
-//! `fairshare`: priorities from several factors, above all from how much of their share users have used.
+//! `fairshare`: computes priorities from several factors, above all how much of their share users have used.
 //!
 //! ```toml
 //! [job-manager]
@@ -48,8 +48,8 @@ use self::factors::{Factors, attribute};
 use self::tree::Tree;
 use self::usage::{Account, Decay, Stored, Usage};
 
-/// What a job names in its jobspec, as far as its priority follows from it. It is kept for each active job, since the
-/// manager keeps the jobspecs of waiting jobs as text, and reads one anew each time something asks for an attribute.
+/// The parts of a jobspec that a job's priority depends on. They are kept for each active job, since the
+/// manager keeps the jobspecs of waiting jobs as text, and parses one each time an attribute is read.
 #[derive(Debug, Clone)]
 struct Claim {
     account: Account,
@@ -64,8 +64,8 @@ pub struct Fairshare {
     remote: Remote<Self>,
     /// The usage of inactive jobs; `None` until it is loaded.
     usage: Option<Usage>,
-    /// What the active jobs name. In the order of the jobs, since a sum of usage depends on the order, if ever so
-    /// little.
+    /// The claims of the active jobs, ordered by job id, since a floating-point sum of usage depends on the
+    /// order.
     active: BTreeMap<JobId, Claim>,
     /// The last computed tree; `None` if it must be computed again, for instance for a new account.
     tree: Option<Tree>,
@@ -87,7 +87,7 @@ impl Fairshare {
         })
     }
 
-    /// Starts the regular computation, the first time after all existing jobs have been introduced.
+    /// Starts the periodic computation once all existing jobs have been introduced.
     #[on("conf.update")]
     fn begin(&mut self) {
         if !std::mem::replace(&mut self.ticks, true) {
@@ -103,8 +103,8 @@ impl Fairshare {
             let bank = self.settings.bank_for(user).ok_or_else(|| {
                 Reject::new(format!("bank: user {user} has no shares in any: ask for an account"))
             })?;
-            // The jobspec gets the bank, so that it stays the same when the configuration changes, and so
-            // that `limits` knows it.
+            // The bank is written to the jobspec, so that it stays the same when the configuration changes,
+            // and so that `limits` knows it.
             if !self.settings.implied && job.state() == State::New {
                 cx.jobspec_update(path!("attributes.system.bank"), bank)?;
             }
@@ -233,7 +233,7 @@ impl Fairshare {
         }
     }
 
-    /// Reads what a job names in its jobspec.
+    /// Reads the bank and the quality of service of a job from its jobspec.
     fn claim(&self, job: JobRef<'_>) -> Claim {
         let user = job.userid();
         let bank = attribute(job, "bank").or_else(|| self.settings.bank_for(user));
@@ -244,7 +244,7 @@ impl Fairshare {
         }
     }
 
-    /// Registers what a job names. An account that is not in the tree yet makes it be computed again.
+    /// Registers the claim of a job. If its account is not in the tree yet, the tree will be computed again.
     fn enter(&mut self, job: &Job) {
         let claim = self.claim(job.into());
         let account = &claim.account;
@@ -273,7 +273,7 @@ impl Fairshare {
         Ok(self.usage.insert(usage))
     }
 
-    /// The usage of a job until now, with decay; `None` if the job had no resources.
+    /// The usage of a job up to now, with decay; `None` if the job had no resources.
     fn used(&self, job: JobRef<'_>, now: Timestamp) -> Option<f64> {
         let resources = job.resources()?;
         let since = Timestamp::from_secs(resources.starttime()?);
@@ -315,11 +315,11 @@ impl Fairshare {
         let claim = self.claimed(job);
         // A bank that is no longer configured has no share.
         let standing = self.computed(cx).account(&claim.account).map_or(0.0, |node| node.factor);
-        let factors = Factors::of(job, standing, claim.qos, &self.settings, cx.now());
+        let factors = Factors::compute(job, standing, claim.qos, &self.settings, cx.now());
         (factors, factors.points(&self.settings.weights))
     }
 
-    /// What a job names, without a look into its jobspec if it is known.
+    /// Returns the claim of a job. Reads the jobspec only if the job is not registered.
     fn claimed(&self, job: JobRef<'_>) -> Claim {
         self.active.get(&job.id()).cloned().unwrap_or_else(|| self.claim(job))
     }

@@ -12,7 +12,7 @@ use crate::slice::Slice;
 /// The plugin `.history`.
 #[derive(Debug, Default)]
 pub struct History {
-    /// By id and so in the order of submission.
+    /// Ordered by id, which is the order of submission.
     jobs: HashMap<Uid, BTreeSet<JobId>>,
 }
 
@@ -48,6 +48,6 @@ impl History {
         let slice: Slice = request.slice.parse()?;
         let jobs: Vec<JobId> =
             self.jobs.get(&caller.userid).into_iter().flatten().rev().copied().collect();
-        Ok(Jobs { jobs: slice.of(&jobs) })
+        Ok(Jobs { jobs: slice.select(&jobs) })
     }
 }

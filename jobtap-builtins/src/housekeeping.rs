@@ -9,9 +9,9 @@
 //! ```
 //!
 //! The table loads the plugin. If a script fails, that is logged and the rank is released anyway; a script
-//! can drain a rank that must not be used. Scripts that run when the manager ends are started again at its
-//! next start. If the manager was killed, the earlier script may still run then, which scripts must cope
-//! with.
+//! can drain a rank that must not be used. Scripts that are running when the manager exits are started again
+//! when it next starts. If the manager was killed, the earlier process may still be running then, and scripts
+//! must cope with that.
 
 mod conf;
 mod run;
@@ -76,7 +76,7 @@ impl Housekeeping {
         Ok(cx.subscribe(job)?)
     }
 
-    /// Jobs that already have resources when the plugin is loaded or the manager restarts.
+    /// Subscribes to jobs that already have resources when the plugin is loaded or the manager restarts.
     #[on("job.new")]
     fn watch_again(&self, job: &Job, cx: Cx<'_, JobNew>) -> Result<(), HandlerError> {
         match job.state().is_running() {

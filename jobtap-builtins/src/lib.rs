@@ -22,8 +22,6 @@ mod fairshare;
 mod history;
 #[cfg(feature = "housekeeping")]
 mod housekeeping;
-#[cfg(any(feature = "alloc-bypass", feature = "housekeeping", feature = "perilog"))]
-mod kind;
 #[cfg(feature = "licenses")]
 mod licenses;
 #[cfg(feature = "limit-duration")]
@@ -52,7 +50,7 @@ mod slurm;
 #[cfg(feature = "submit-hold")]
 mod submit_hold;
 #[cfg(any(feature = "licenses", feature = "limits"))]
-// `licenses` alone does not use all of it.
+// A build with only `licenses` leaves parts of it unused.
 #[cfg_attr(not(feature = "limits"), allow(dead_code))]
 mod tokens;
 #[cfg(any(feature = "housekeeping", feature = "perilog"))]

@@ -9,13 +9,13 @@
 //! abaqus = 200
 //! ```
 //!
-//! A job asks for licences with `--dependency=license:matlab` or `--dependency=license:abaqus?count=8`, once
-//! for each licence. It stays in DEPEND until it has no other dependencies and all its licences are
-//! available, and then takes all of them at once. Licences are taken last, after the limits of `limits`,
+//! A job asks for licenses with `--dependency=license:matlab` or `--dependency=license:abaqus?count=8`, once
+//! for each license. It stays in DEPEND until it has no other dependencies and all its licenses are
+//! available, and then takes all of them at once. Licenses are taken last, after the limits of `limits`,
 //! because they are shared by most jobs. Jobs with higher urgency go first, then older jobs. A job that
 //! waits for many tokens is not overtaken by jobs that need fewer.
 //!
-//! The tokens of each job follow from the jobs themselves, so a restart or a reload changes nothing.
+//! The tokens of each job are derived from the job itself, so a restart or a reload changes nothing.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -88,7 +88,7 @@ impl Licenses {
         self.enqueue(job);
     }
 
-    /// Another dependency of the job was removed, or its urgency has changed.
+    /// Called when another dependency of the job was removed, or its urgency has changed.
     #[on("job.event.dependency-remove", "job.event.urgency")]
     fn moved(&mut self, job: &Job) {
         self.enqueue(job);
@@ -106,7 +106,7 @@ impl Licenses {
         QueryData::of(&json!({ "licenses": self.table() }))
     }
 
-    /// The total and the used tokens of each licence, for all users.
+    /// The total and the used tokens of each license, for all users.
     #[service("list", role = "guest")]
     fn list(&self) -> Value {
         self.table()
@@ -114,7 +114,7 @@ impl Licenses {
 }
 
 impl Licenses {
-    /// Adds a job to the waiting jobs if it has no dependencies other than its licences; otherwise removes
+    /// Adds a job to the waiting jobs if it has no dependencies other than its licenses; otherwise removes
     /// it.
     fn enqueue(&mut self, job: &Job) {
         let id = job.id();
@@ -165,7 +165,7 @@ fn description(name: &str, count: u64) -> String {
     }
 }
 
-/// The licence and the number of tokens of a dependency.
+/// The license and the number of tokens that a dependency asks for.
 fn wanted(dependency: &Dependency) -> Result<(&str, u64), Reject> {
     let name = dependency.value.as_str();
     let Some(count) = dependency.options.get("count") else {

@@ -2,7 +2,7 @@
 //!
 //! ```toml
 //! [policy.limits]
-//! duration = "1h"                  # for all jobs; "0": no limit
+//! duration = "1h"                  # for all jobs; "0" or "": no limit
 //!
 //! [queues.night.policy.limits]
 //! duration = "12h"                 # for the jobs of this queue, instead of the general limit
@@ -34,7 +34,7 @@ impl TryFrom<String> for Limit {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse().map(Limit).map_err(|_| "FSD value is malformed")
+        Fsd::from_config(&text).map(Limit).map_err(|_| "FSD value is malformed")
     }
 }
 
@@ -82,7 +82,7 @@ mod tests {
     fn errors_have_the_text_of_flux() {
         let of = |duration: Value| json!({"policy": {"limits": {"duration": duration}}});
         let of_queue = |table: Value| json!({"queues": {"q": table}});
-        for malformed in ["xyz123", "", "-1", "1w", "nan"] {
+        for malformed in ["xyz123", " ", "-1", "1w", "nan"] {
             let text = "policy.limits.duration: FSD value is malformed";
             assert_eq!(refused(of(json!(malformed))), text);
             assert_eq!(refused(of_queue(of(json!(malformed)))), format!("queues.q.{text}"));

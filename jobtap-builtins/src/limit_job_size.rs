@@ -57,7 +57,7 @@ type Resource = (&'static str, fn(&Counts) -> u64);
 const RESOURCES: [Resource; 3] =
     [("nnodes", |counts| counts.nnodes), ("ncores", Counts::ncores), ("ngpus", Counts::ngpus)];
 
-/// A maximum or a minimum: its place in the configuration, when it is violated, and the message.
+/// A maximum or a minimum: its place in the configuration, the test for a violation, and the message.
 type Kind = (fn(&JobSize) -> &Sizes, fn(&u64, &u64) -> bool, &'static str);
 
 const KINDS: [Kind; 2] =
@@ -80,7 +80,7 @@ impl LimitJobSize {
                 let Some(Ok(limit)) = limit.map(u64::try_from) else { continue };
                 // The counts are derived here, since those of an unvalidated jobspec are 0, which would
                 // pass any maximum.
-                let asked = count(&Counts::of(jobspec.value())?);
+                let asked = count(&Counts::from_jobspec(jobspec.value())?);
                 if violates(&asked, &limit) {
                     let whose =
                         queue.map(|queue| format!(" for queue {queue}")).unwrap_or_default();

@@ -17,15 +17,15 @@
 //! other dependencies and are within the limits. Jobs with higher urgency go first, then older jobs. A job
 //! that needs many nodes is not overtaken by smaller ones of the same user, bank or queue.
 //!
-//! A job that also waits for licences has to be within its limits first, because licences are shared by
+//! A job that also waits for licenses has to be within its limits first, because licenses are shared by
 //! most jobs and so taken last.
 //!
 //! A job counts as running as soon as it may be scheduled, so that the scheduler can't start more jobs than
 //! the limit. The bank of a job is `attributes.system.bank`; `fairshare`, which sets it, has to be loaded
 //! before this plugin. A job without a number of nodes counts as one node until it has its resources.
 //!
-//! All counts follow from the jobs, so a restart counts again. After a restart, jobs that were purged within
-//! their hour no longer count for it.
+//! All counts are derived from the jobs, so a restarted manager counts them again. Jobs that were purged
+//! within an hour of their submission then no longer count.
 
 mod conf;
 
@@ -55,7 +55,7 @@ type Key = (Scope, Counted);
 #[derive(Debug)]
 pub struct Limits {
     settings: Settings,
-    /// The jobs that may be scheduled, and those that wait for it.
+    /// The jobs that are within the limits and may be scheduled, and the jobs that wait for that.
     running: Tokens<Key>,
     /// The jobs without resources.
     pending: Tokens<Scope>,
@@ -84,7 +84,7 @@ impl Limits {
 
     #[on("job.validate")]
     fn validate(&mut self, job: &Job, cx: Cx<'_, JobValidate>) -> Result<(), Reject> {
-        for scope in Scope::of(job.into()) {
+        for scope in Scope::all_for_job(job.into()) {
             self.check_size(job, &scope)?;
             // An accepted job that is updated is counted already.
             if job.state() == State::New {
@@ -100,13 +100,14 @@ impl Limits {
         let live = cx.active_job(job.id());
         let pending = live.as_ref().ok().and_then(|live| live.pending());
         if job.state() == State::New || pending.is_some() {
-            let scopes = Scope::of(job.into()).map(|scope| (scope, 1));
+            let scopes = Scope::all_for_job(job.into()).map(|scope| (scope, 1));
             self.pending.hold(job.id(), scopes.collect());
         }
         match (job.state(), pending) {
             (State::New, _) => {}
             (State::Depend, Some(pending)) if job.dependency(HELD).is_some() => {
-                // The dependency must be added again, so that the manager knows that it is of this plugin.
+                // The dependency must be added again, so that the manager knows that it belongs to this
+                // plugin.
                 cx.dependency_add_to(pending, HELD)?;
                 cx.subscribe(pending)?;
                 self.enqueue(job);
@@ -116,7 +117,7 @@ impl Limits {
         Ok(())
     }
 
-    /// After a restart inactive jobs still count as submitted within their hour.
+    /// Counts inactive jobs again after a restart, if they were submitted within the last hour.
     #[on("job.inactive-add")]
     fn restored(&mut self, job: &Job, cx: Cx<'_, JobInactiveAdd>) {
         self.note_submission(job, cx.now());
@@ -134,7 +135,8 @@ impl Limits {
             self.running.hold(id, demand);
             return Ok(());
         }
-        // While existing jobs are introduced to a plugin that was loaded later, counts are incomplete.
+        // While existing jobs are being introduced to a plugin that was loaded later, the counts are
+        // incomplete.
         let complete = prev.0.is_some();
         if complete && is_next(job) {
             self.running.wait((Reverse(job.urgency()), id), demand);
@@ -151,18 +153,18 @@ impl Limits {
         Ok(())
     }
 
-    /// Another dependency of the job was removed, or its urgency has changed.
+    /// Called when another dependency of the job was removed, or its urgency has changed.
     #[on("job.event.dependency-remove", "job.event.urgency")]
     fn moved(&mut self, job: &Job) {
         self.enqueue(job);
     }
 
-    /// The bank, the queue or the size of the job may have changed.
+    /// Called when the bank, the queue or the size of the job may have changed.
     #[on("job.update")]
     fn updated(&mut self, job: &Job) {
         let id = job.id();
         if self.pending.held(id).is_some() {
-            self.pending.hold(id, Scope::of(job.into()).map(|scope| (scope, 1)).collect());
+            self.pending.hold(id, Scope::all_for_job(job.into()).map(|scope| (scope, 1)).collect());
         }
         if self.running.held(id).is_some() {
             self.running.hold(id, demand(job.into()));
@@ -297,7 +299,7 @@ impl Limits {
         if now - job.t_submit() >= HOUR {
             return;
         }
-        for scope in Scope::of(job.into()) {
+        for scope in Scope::all_for_job(job.into()) {
             if self.settings.limit(&scope).submitted_per_hour().is_some() {
                 self.recent.entry(scope).or_default().insert(job.id(), job.t_submit());
             }
@@ -355,7 +357,7 @@ impl Limits {
     }
 }
 
-/// Whether a job has no dependencies other than `limits` and licences. Licences are not considered, as they
+/// Whether a job has no dependencies other than `limits` and licenses. Licenses are not considered, as they
 /// are given to jobs without other dependencies: one of the two plugins must come first.
 fn is_next(job: &Job) -> bool {
     let before = |description: &str| description != HELD && !is_license(description);
@@ -381,5 +383,5 @@ fn nodes(job: JobRef<'_>) -> u64 {
 fn demand(job: JobRef<'_>) -> Demand<Key> {
     let nodes = nodes(job);
     let of = |scope: Scope| [((scope.clone(), Counted::Jobs), 1), ((scope, Counted::Nodes), nodes)];
-    Scope::of(job).flat_map(of).collect()
+    Scope::all_for_job(job).flat_map(of).collect()
 }

@@ -17,10 +17,11 @@
 //! qos_priority = { high = 1000 }   # for slurm.get_qos_priority
 //! ```
 //!
-//! A script that can't be loaded is an error at the start. It is loaded again when its file becomes newer; when
-//! that fails, the old one stays. Scripts run off the manager's thread, one call after the other.
+//! A script that can't be loaded is an error when the plugin is loaded. A script is loaded again when its
+//! file becomes newer; if that fails, the old one stays in use. Scripts run off the manager's thread, one
+//! call at a time.
 //!
-//! What scripts can use, and how they differ from those in Slurm, is in the guide (`slurm-lua.md`).
+//! The guide (`slurm-lua.md`) says what scripts can use, and how they differ from those in Slurm.
 
 mod dialect;
 mod document;
@@ -56,7 +57,7 @@ use worker::{Answer, Refused, Reply, Request, Worker};
 #[derive(Debug)]
 pub struct Lua {
     worker: Arc<Worker>,
-    /// How long `slurm.jobs` has jobs that have ended, in seconds.
+    /// How long `slurm.jobs` includes jobs that have ended, in seconds.
     min_job_age: f64,
 }
 
@@ -77,9 +78,9 @@ struct Settings {
     instructions: u64,
     /// How much memory the script may use, in MiB.
     memory: u32,
-    /// What `slurm.CLUSTER_NAME` is.
+    /// The value of `slurm.CLUSTER_NAME`.
     cluster: String,
-    /// How long `slurm.jobs` has jobs that have ended; 5 minutes by default.
+    /// How long `slurm.jobs` includes jobs that have ended; 5 minutes by default.
     min_job_age: Option<Fsd>,
     /// What `slurm.get_qos_priority` returns.
     qos_priority: BTreeMap<String, f64>,
@@ -120,7 +121,7 @@ impl Default for Settings {
 
 impl Settings {
     fn options(&self) -> Options {
-        // A time that is no duration is no limit.
+        // A time that is too long for a `Duration` means no limit.
         let given =
             |time: Fsd| Duration::try_from_secs_f64(time.as_secs()).unwrap_or(Duration::MAX);
         let time = self.time_limit.map_or(Limits::default().time, given);
@@ -145,13 +146,13 @@ impl Settings {
     }
 }
 
-/// In MiB: below that not even the prelude finds room.
+/// In MiB: with less, not even the prelude can be loaded.
 const LEAST_MEMORY: u32 = 2;
 
 /// In seconds: Slurm's default of `MinJobAge`.
 const MIN_JOB_AGE: f64 = 300.0;
 
-/// How often a waiting request looks whether the script is stuck, in seconds.
+/// How often a waiting request checks whether the script is stuck, in seconds.
 const CHECK: f64 = 2.0;
 
 #[jobtap_plugin(name = "lua", load = "by-name")]
@@ -206,7 +207,7 @@ impl Lua {
     }
 }
 
-/// Asks the script, and tells the log and the user what it says.
+/// Asks the script for its verdict, and passes its messages on to the log and the user.
 async fn decide(
     description: JobDescriptor,
     job: Option<JobRecord>,
@@ -241,10 +242,10 @@ async fn ask(
     remote: &Remote<Lua>,
 ) -> Answer {
     let (sender, mut receiver) = oneshot::channel();
-    // On the manager's thread, so that requests are put in the order in which they have come.
+    // On the manager's thread, so that requests are queued in the order of their arrival.
     let put = remote.call(move |lua, cx| {
         let worker = Arc::clone(&lua.worker);
-        // Going over all jobs takes a while, and most scripts have no need of them.
+        // Collecting all jobs takes a while, and most scripts don't need them.
         let jobs = match worker.mentions_jobs() {
             true => lua.jobs(&cx),
             false => Vec::new(),
@@ -268,8 +269,8 @@ async fn ask(
     }
 }
 
-/// Has a thread of the host run the queue, if none does. No request waits for that thread: it may still answer
-/// others long after the one that has asked for it.
+/// Asks the host for a thread that runs the queue, if none does. No request waits for that thread, since it
+/// may go on to answer others long after the request that asked for it.
 fn ask_for_thread(worker: &Arc<Worker>, remote: &Remote<Lua>) {
     let Some(errand) = worker.ask_for_thread() else { return };
     let (worker, remote) = (Arc::clone(worker), remote.clone());

@@ -23,7 +23,7 @@
 //! which a per-rank script failed or any script had to be killed are drained. The epilog also runs for a
 //! job whose prolog has started, but whose tasks have not.
 //!
-//! If the manager restarts meanwhile, a prolog counts as failed and an epilog is run again, unless
+//! If the manager restarts while one runs, a prolog counts as failed and an epilog is run again, unless
 //! `on-restart` is set otherwise: a failed job can be submitted again, but nodes that were not cleaned must
 //! not go to the next job.
 
@@ -149,7 +149,8 @@ impl Perilog {
         }
     }
 
-    /// Starts the processes of a prolog or epilog. `token` is an error if it could not be posted.
+    /// Starts the processes of a prolog or epilog. `token` is an error if the start event could not be
+    /// posted.
     fn start<T: TopicSet>(
         &mut self,
         script: Arc<Script>,
@@ -210,7 +211,7 @@ impl Perilog {
             cx.log_of(id, Level::Error, text);
         }
         let status = end.status().as_raw();
-        if let Some(trouble) = Trouble::of(&script, end) {
+        if let Some(trouble) = Trouble::from_end(&script, end) {
             if !trouble.unfit.is_empty() {
                 cx.drain(&trouble.unfit, format!("{word} {} for job {id}", trouble.reason));
             }

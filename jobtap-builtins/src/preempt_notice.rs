@@ -19,6 +19,7 @@
 
 use std::collections::HashMap;
 
+use jobtap_core::eventlog::Name;
 use jobtap_core::job::Signal;
 use jobtap_core::plugin::{DataError, Timer};
 use jobtap_core::prelude::*;
@@ -88,7 +89,7 @@ impl PreemptNotice {
             return Ok(());
         }
         cx.subscribe(cx.active_job(job.id())?)?;
-        if job.event_posted("start") {
+        if job.event_posted(Name::Start) {
             self.arm(job, cx.now());
         }
         Ok(())
@@ -101,7 +102,7 @@ impl PreemptNotice {
 
     #[on("job.event.start", "job.event.resource-update")]
     fn timed(&mut self, job: &Job, cx: Cx<'_, JobEvent>) {
-        if job.state() == State::Run && job.event_posted("start") {
+        if job.state() == State::Run && job.event_posted(Name::Start) {
             self.arm(job, cx.now());
         }
     }
@@ -128,8 +129,8 @@ impl PreemptNotice {
         })
     }
 
-    /// When to notify a job, and the end of its resources. `None` if they don't expire, or if the job gets
-    /// less time than `before` in total.
+    /// The time to notify the job, and the time at which its resources expire, with the settings that apply. `None` if
+    /// they don't expire, or if the job gets no more time than `before` in total.
     fn due(&self, job: JobRef<'_>) -> Option<(Timestamp, Timestamp, Settings)> {
         // Invalid settings of a user were refused at submission.
         let settings = self.settings_of(job).unwrap_or(self.settings);

@@ -17,15 +17,16 @@
 //! slurm-conf = "/etc/slurm/slurm.conf"        # SLURM_CONF
 //! ```
 //!
-//! Scripts get their job in `SLURM_*` variables and nothing else: no `PATH`, no arguments, a closed standard input.
-//! The files that a pattern finds run in reverse alphabetical order, one after the other, and the first that fails
-//! ends the list. A pattern that finds none is nothing to do; a path without a pattern must be there. A script that
-//! exceeds its timeout is killed with all that it has started. Its output is not kept but for the last line of its
-//! standard error, which the log shows when it fails.
+//! Scripts get their job in `SLURM_*` variables and nothing else: no `PATH`, no arguments, a closed standard
+//! input. The files that a pattern finds run in reverse alphabetical order, one after the other, and the
+//! first that fails ends the list. A pattern that matches no file is not an error; a path without a pattern
+//! must exist. A script that exceeds its timeout is killed with all that it has started. The output of a
+//! script is discarded, except for the last line of its standard error, which is logged if the script fails.
 //!
-//! What a failure leads to is what the manager does for the topics `slurm.prolog` and so on: a prolog drains its
-//! node and the job is submitted again, held; a controller prolog lets the job be submitted again; an epilog
-//! drains its node; a controller epilog is logged. A script that is open when the manager restarts has failed.
+//! The manager handles failures as for any plugin with the topics `slurm.prolog` and so on. If a prolog
+//! fails, its node is drained and the job is submitted again, held; if a controller prolog fails, the job is
+//! submitted again; if an epilog fails, its node is drained; if a controller epilog fails, that is logged. A
+//! script that is running when the manager restarts counts as failed.
 //!
 //! All scripts run on the manager's host, as its user. Those of nodes run once for each node of the job, with the
 //! node's name in `SLURMD_NODENAME`.
@@ -36,6 +37,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::lock::{Mutex, OwnedMutexGuard};
+use jobtap_core::eventlog::Event;
+use jobtap_core::plugin::{BlockingError, ExitError, Gone, ProcessError, TimedOut};
 use jobtap_core::prelude::*;
 
 use self::environment::{Account, Context, Names, variables};
@@ -46,7 +49,7 @@ pub struct PrepScript {
     settings: Arc<Settings>,
     /// The users whose names are known.
     names: BTreeMap<Uid, Names>,
-    /// Held while scripts run on a node, by its host, if they run one after the other.
+    /// A lock for each host, held while scripts run for its node, if they run one after the other.
     serial: BTreeMap<String, Arc<Mutex<()>>>,
 }
 
@@ -72,7 +75,7 @@ enum PrologFlag {
 }
 
 impl PrologFlag {
-    /// Why the flag is not served, if it is not.
+    /// The reason why the flag is not served; `None` if it is.
     const fn missing(self) -> Option<&'static str> {
         Some(match self {
             Self::Alloc | Self::DeferBatch | Self::Serial => return None,
@@ -121,7 +124,7 @@ struct Settings {
 }
 
 impl Settings {
-    /// The paths and patterns for a moment.
+    /// The paths and patterns of the scripts for a context.
     fn scripts(&self, context: Context) -> Vec<String> {
         let scripts = match context {
             Context::Prolog => &self.prolog,
@@ -136,7 +139,7 @@ impl Settings {
         }
     }
 
-    /// Seconds that a script may take; zero is no limit.
+    /// Returns the time limit of a script in seconds. `None` means no limit, which a configured 0 means, too.
     fn limit(&self, context: Context) -> Option<f64> {
         let own = match context.is_prolog() {
             true => self.prolog_timeout,
@@ -175,29 +178,62 @@ impl PrepScript {
     #[on("slurm.prolog_slurmctld")]
     async fn prolog_slurmctld(job: JobInfo, remote: Remote<Self>) -> Result<(), PrologFailed> {
         let run = Run { context: Context::PrologSlurmctld, job, node: None, remote };
-        run.all().await.map_err(PrologFailed::new)
+        Ok(run.all().await?)
     }
 
     #[on("slurm.prolog")]
     async fn prolog(job: JobInfo, node: Node, remote: Remote<Self>) -> Result<(), PrologFailed> {
         let run = Run { context: Context::Prolog, job, node: Some(node), remote };
-        run.all().await.map_err(PrologFailed::new)
+        Ok(run.all().await?)
     }
 
     #[on("slurm.epilog")]
     async fn epilog(job: JobInfo, node: Node, remote: Remote<Self>) -> Result<(), EpilogFailed> {
         let run = Run { context: Context::Epilog, job, node: Some(node), remote };
-        run.all().await.map_err(EpilogFailed::new)
+        Ok(run.all().await?)
     }
 
     #[on("slurm.epilog_slurmctld")]
     async fn epilog_slurmctld(job: JobInfo, remote: Remote<Self>) -> Result<(), EpilogFailed> {
         let run = Run { context: Context::EpilogSlurmctld, job, node: None, remote };
-        run.all().await.map_err(EpilogFailed::new)
+        Ok(run.all().await?)
     }
 }
 
-/// The scripts of one moment of a job.
+/// Why the scripts of one context of a job have failed.
+#[derive(Debug, thiserror::Error)]
+enum RunError {
+    /// The plugin or the manager is gone.
+    #[error(transparent)]
+    Gone(#[from] Gone),
+    /// The files could not be looked for.
+    #[error(transparent)]
+    Search(#[from] BlockingError),
+    #[error("{pattern}: {reason}")]
+    Pattern { pattern: String, reason: glob::PatternError },
+    /// A directory could not be read.
+    #[error(transparent)]
+    Directory(#[from] glob::GlobError),
+    #[error("{script}: {reason}")]
+    Script { script: String, reason: ScriptError },
+}
+
+/// Why a script has failed.
+#[derive(Debug, thiserror::Error)]
+enum ScriptError {
+    #[error("killed: {0}")]
+    Late(#[from] TimedOut),
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// It ended so, with a line on its standard error.
+    #[error("{how}: {line}")]
+    Said { how: ExitError, line: String },
+    /// It ended so, without a word.
+    #[error("{0}")]
+    Ended(ExitError),
+}
+
+/// The scripts of one context of a job.
 struct Run {
     context: Context,
     job: JobInfo,
@@ -206,17 +242,14 @@ struct Run {
 }
 
 impl Run {
-    /// Runs the scripts, until one fails. The error says which and how.
-    async fn all(self) -> Result<(), String> {
-        let gone = |error: &dyn std::fmt::Display| error.to_string();
-        let settings = self.remote.call(|plugin, _| Arc::clone(&plugin.settings)).await;
-        let settings = settings.map_err(|error| gone(&error))?;
+    /// Runs the scripts until one fails. The error says which one failed, and how.
+    async fn all(self) -> Result<(), RunError> {
+        let settings = self.remote.call(|plugin, _| Arc::clone(&plugin.settings)).await?;
         let patterns = settings.scripts(self.context);
         if patterns.is_empty() {
             return Ok(());
         }
-        let found = self.remote.blocking(move || find(&patterns)).await;
-        let scripts = found.map_err(|error| gone(&error))??;
+        let scripts = self.remote.blocking(move || find(&patterns)).await??;
         if scripts.is_empty() {
             return Ok(());
         }
@@ -230,16 +263,15 @@ impl Run {
         let variables = variables(self.context, &self.job, self.node.as_ref(), &account, status);
         let _turn = self.turn(&settings).await?;
         for script in scripts {
-            self.one(&script, &variables, settings.limit(self.context))
-                .await
-                .map_err(|how| format!("{script}: {how}"))?;
+            let ran = self.one(&script, &variables, settings.limit(self.context)).await;
+            ran.map_err(|reason| RunError::Script { script, reason })?;
         }
         Ok(())
     }
 
-    /// Waits until no other scripts run on the node, if they run one after the other; none do until the value is
-    /// dropped.
-    async fn turn(&self, settings: &Settings) -> Result<Option<OwnedMutexGuard<()>>, String> {
+    /// If scripts run one after the other, waits until no others run on the node, and keeps others from
+    /// running until the value is dropped.
+    async fn turn(&self, settings: &Settings) -> Result<Option<OwnedMutexGuard<()>>, Gone> {
         let Some(node) = &self.node else { return Ok(None) };
         if !settings.prolog_flags.contains(&PrologFlag::Serial) {
             return Ok(None);
@@ -249,8 +281,7 @@ impl Run {
             let of_node = plugin.serial.entry(host).or_default();
             Arc::clone(of_node)
         });
-        let of_node = of_node.await.map_err(|error| error.to_string())?;
-        Ok(Some(of_node.lock_owned().await))
+        Ok(Some(of_node.await?.lock_owned().await))
     }
 
     async fn one(
@@ -258,36 +289,32 @@ impl Run {
         script: &str,
         variables: &BTreeMap<String, String>,
         limit: Option<f64>,
-    ) -> Result<(), String> {
-        // `env -i`: the manager's own variables, its PATH among them, are not the script's.
+    ) -> Result<(), ScriptError> {
+        // `env -i`, since the script must not get the manager's own variables, PATH among them.
         let process = Process::new("/usr/bin/env").arg("-i");
         let pairs = variables.iter().map(|(name, value)| format!("{name}={value}"));
         let process = process.args(pairs).arg(script);
         let mut child = self.remote.start_process(process);
         let end = match limit {
-            None => child.wait().await,
-            Some(seconds) => match self.remote.timeout(seconds, child.wait()).await {
-                Ok(end) => end,
-                // Dropping the child kills the script with all that it has started.
-                Err(late) => return Err(format!("killed: {late}")),
-            },
+            None => child.wait().await?,
+            // If it is late, dropping the child kills the script with all that it has started.
+            Some(seconds) => self.remote.timeout(seconds, child.wait()).await??,
         };
-        let end = end.map_err(|error| error.to_string())?;
         end.success().map_err(|how| match last_line(&end.stderr) {
-            Some(line) => format!("{how}: {line}"),
-            None => how,
+            Some(line) => ScriptError::Said { how, line },
+            None => ScriptError::Ended(how),
         })
     }
 
     /// The names of the job's user and group.
-    async fn names(&self) -> Result<Names, String> {
+    async fn names(&self) -> Result<Names, Gone> {
         let user = self.job.userid;
         let known = self.remote.call(move |plugin, _| plugin.names.get(&user).cloned()).await;
-        if let Some(names) = known.map_err(|error| error.to_string())? {
+        if let Some(names) = known? {
             return Ok(names);
         }
         let passwd = self.look_up("passwd", &user.to_string()).await;
-        let mut names = Names::of(user, passwd.as_deref());
+        let mut names = Names::from_passwd(user, passwd.as_deref());
         let group = self.look_up("group", &names.gid.to_string()).await;
         names.set_group(group.as_deref());
         let noted = names.clone();
@@ -295,7 +322,7 @@ impl Run {
         Ok(names)
     }
 
-    /// The line of a database of the system, if it has one for this key.
+    /// Looks up the line for a key in a database of the system's name service.
     async fn look_up(&self, database: &str, key: &str) -> Option<String> {
         let end =
             self.remote.run_process(Process::new("getent").args([database, key])).await.ok()?;
@@ -303,20 +330,22 @@ impl Run {
         Some(String::from_utf8_lossy(&end.stdout).trim().to_owned())
     }
 
-    /// The wait status of the job, once it has one.
-    async fn exit_status(&self) -> Result<i64, String> {
+    /// The wait status of the job; 0 if it has none yet.
+    async fn exit_status(&self) -> Result<i64, Gone> {
         let id = self.job.id;
         let status = self.remote.call(move |_, cx| {
             let job = cx.job(id).ok()?;
-            let end = job.end_event().filter(|event| event.name == "finish")?;
-            end.context.as_ref()?.get("status")?.as_i64()
+            match job.end_event()?.event() {
+                Ok(Event::Finish { status }) => Some(i64::from(status)),
+                _ => None,
+            }
         });
-        Ok(status.await.map_err(|error| error.to_string())?.unwrap_or(0))
+        Ok(status.await?.unwrap_or(0))
     }
 }
 
 /// The files for some paths and patterns, in the order in which they run.
-fn find(patterns: &[String]) -> Result<Vec<String>, String> {
+fn find(patterns: &[String]) -> Result<Vec<String>, RunError> {
     let mut scripts = Vec::new();
     for pattern in patterns {
         let is_pattern = pattern.contains(['*', '?', '[']);
@@ -324,10 +353,11 @@ fn find(patterns: &[String]) -> Result<Vec<String>, String> {
             scripts.push(pattern.clone());
             continue;
         }
-        let found = glob::glob(pattern).map_err(|error| format!("{pattern}: {error}"))?;
+        let wrong = |reason| RunError::Pattern { pattern: pattern.clone(), reason };
+        let found = glob::glob(pattern).map_err(wrong)?;
         let mut files: Vec<String> = Vec::new();
         for file in found {
-            let file = file.map_err(|error| error.to_string())?;
+            let file = file?;
             if file.is_file() {
                 files.push(file.to_string_lossy().into_owned());
             }

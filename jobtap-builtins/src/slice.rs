@@ -1,9 +1,8 @@
-//! Python-style slices, by which users select a part of a list.
+//! Python-style slices, with which users select a part of a list.
 
 use std::str::FromStr;
 
-/// `[START:STOP:STEP]`, each part of which may be missing, or `[INDEX]`. Negative numbers count from the
-/// end.
+/// `[START:STOP:STEP]`, where each part may be missing, or `[INDEX]`. Negative numbers count from the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slice {
     start: Option<i64>,
@@ -11,7 +10,7 @@ pub(crate) struct Slice {
     step: i64,
 }
 
-/// The error that a text is not a slice.
+/// The error for a text that is not a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("could not parse python-style slice expression")]
 pub(crate) struct SliceError;
@@ -44,7 +43,7 @@ impl FromStr for Slice {
 
 impl Slice {
     /// The selected part of a list. Positions outside of the list are ignored.
-    pub(crate) fn of<T: Copy>(self, list: &[T]) -> Vec<T> {
+    pub(crate) fn select<T: Copy>(self, list: &[T]) -> Vec<T> {
         let length = i64::try_from(list.len()).unwrap_or(i64::MAX);
         let (low, high) = if self.step > 0 { (0, length) } else { (-1, length - 1) };
         let place = |index: i64| {
@@ -67,24 +66,24 @@ mod tests {
 
     use super::*;
 
-    fn of(text: &str) -> Vec<u8> {
-        text.parse::<Slice>().unwrap().of(&[0, 1, 2, 3, 4])
+    fn select(text: &str) -> Vec<u8> {
+        text.parse::<Slice>().unwrap().select(&[0, 1, 2, 3, 4])
     }
 
     #[test]
     fn selects_the_same_as_python() {
-        assert_eq!(of("[:2]"), [0, 1]);
-        assert_eq!(of("[1:3]"), [1, 2]);
-        assert_eq!(of("[-2:]"), [3, 4]);
-        assert_eq!(of("[:]"), [0, 1, 2, 3, 4]);
-        assert_eq!(of("[::-1]"), [4, 3, 2, 1, 0]);
-        assert_eq!(of("[3:0:-2]"), [3, 1]);
-        assert_eq!(of("[-1]"), [4]);
-        assert_eq!(of("[1]"), [1]);
-        assert_eq!(of("[::2]"), [0, 2, 4]);
-        assert!(of("[7:9]").is_empty());
-        assert!(of("[7]").is_empty());
-        assert!(of("[3:1]").is_empty());
+        assert_eq!(select("[:2]"), [0, 1]);
+        assert_eq!(select("[1:3]"), [1, 2]);
+        assert_eq!(select("[-2:]"), [3, 4]);
+        assert_eq!(select("[:]"), [0, 1, 2, 3, 4]);
+        assert_eq!(select("[::-1]"), [4, 3, 2, 1, 0]);
+        assert_eq!(select("[3:0:-2]"), [3, 1]);
+        assert_eq!(select("[-1]"), [4]);
+        assert_eq!(select("[1]"), [1]);
+        assert_eq!(select("[::2]"), [0, 2, 4]);
+        assert!(select("[7:9]").is_empty());
+        assert!(select("[7]").is_empty());
+        assert!(select("[3:1]").is_empty());
     }
 
     #[test]
@@ -101,7 +100,7 @@ mod tests {
         ) {
             let slice = Slice { start, stop, step: if step == 0 { 1 } else { step } };
             let list: Vec<usize> = (0..n).collect();
-            let taken = slice.of(&list);
+            let taken = slice.select(&list);
             let in_order = taken.is_sorted_by(|a, b| if slice.step > 0 { a < b } else { a > b });
             prop_assert!(in_order, "{:?}", taken);
         }

@@ -1,18 +1,18 @@
-//! Counted tokens: licences, running jobs, nodes in use.
+//! Counted tokens: licenses, running jobs, nodes in use.
 //!
-//! A job takes all of its tokens at once or none, so that no two jobs can hold tokens that the other one
-//! waits for. The first job that waits for an exhausted token is not overtaken by later ones, as otherwise a
-//! large demand would never be met.
+//! A job takes all of its tokens at once or none, so that no two jobs can hold tokens that the other waits
+//! for. The first job that waits for an exhausted token is not overtaken by later ones, as otherwise a large
+//! demand would never be met.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
 
 use jobtap_core::prelude::*;
 
-/// The scheme of dependencies on licences.
+/// The scheme of dependencies on licenses.
 pub(crate) const LICENSE: &str = "license";
 
-/// Whether a dependency is one on a licence.
+/// Whether a dependency is on a license.
 pub(crate) fn is_license(description: &str) -> bool {
     description.strip_prefix(LICENSE).is_some_and(|rest| rest.starts_with('='))
 }
@@ -153,7 +153,7 @@ mod tests {
         (Reverse(Urgency::DEFAULT), JobId::new(id))
     }
 
-    fn of(demand: &[(&'static str, u64)]) -> Demand<&'static str> {
+    fn demand_for(demand: &[(&'static str, u64)]) -> Demand<&'static str> {
         demand.iter().copied().collect()
     }
 
@@ -164,11 +164,11 @@ mod tests {
     #[test]
     fn a_large_demand_is_not_overtaken_in_its_line() {
         let mut tokens = Tokens::default();
-        tokens.hold(JobId::new(1), of(&[("a", 3)]));
-        tokens.wait(place(2), of(&[("a", 4)]));
-        tokens.wait(place(3), of(&[("a", 1)]));
-        tokens.wait(place(4), of(&[("b", 1)]));
-        tokens.wait(place(5), of(&[("a", 1), ("b", 1)]));
+        tokens.hold(JobId::new(1), demand_for(&[("a", 3)]));
+        tokens.wait(place(2), demand_for(&[("a", 4)]));
+        tokens.wait(place(3), demand_for(&[("a", 1)]));
+        tokens.wait(place(4), demand_for(&[("b", 1)]));
+        tokens.wait(place(5), demand_for(&[("a", 1), ("b", 1)]));
         assert_eq!(ids(tokens.admit(|_| Some(4))), [4]);
         tokens.release(JobId::new(1));
         assert_eq!(ids(tokens.admit(|_| Some(4))), [2]);
@@ -179,8 +179,8 @@ mod tests {
     #[test]
     fn tokens_are_taken_all_at_once_or_not_at_all() {
         let mut tokens = Tokens::default();
-        tokens.hold(JobId::new(1), of(&[("a", 1)]));
-        tokens.wait(place(2), of(&[("a", 1), ("b", 1)]));
+        tokens.hold(JobId::new(1), demand_for(&[("a", 1)]));
+        tokens.wait(place(2), demand_for(&[("a", 1), ("b", 1)]));
         assert!(tokens.admit(|_| Some(1)).is_empty());
         assert_eq!(tokens.out(&"b"), 0);
     }
@@ -188,8 +188,8 @@ mod tests {
     #[test]
     fn urgent_jobs_go_first() {
         let mut tokens = Tokens::default();
-        tokens.wait(place(1), of(&[("a", 1)]));
-        tokens.wait((Reverse(Urgency::new(20).unwrap()), JobId::new(2)), of(&[("a", 1)]));
+        tokens.wait(place(1), demand_for(&[("a", 1)]));
+        tokens.wait((Reverse(Urgency::new(20).unwrap()), JobId::new(2)), demand_for(&[("a", 1)]));
         assert_eq!(ids(tokens.admit(|_| Some(1))), [2]);
     }
 

@@ -1,12 +1,11 @@
 //! Configuration tables without unknown keys, with the messages of Flux.
 
+use jobtap_core::json_type;
 use jobtap_core::plugin::ConfTable;
 use jobtap_core::prelude::*;
 use serde_json::Value;
 
-use crate::kind::kind;
-
-/// What the value of a key must be.
+/// The expected kind of a key's value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Expected {
     Bool,
@@ -32,13 +31,13 @@ impl Expected {
     }
 }
 
-/// Reads a table that may not have unknown keys. The values of these keys must be of these kinds.
+/// Reads a table that may not have unknown keys. `keys` lists the expected kinds of values.
 pub(crate) fn unpack<C: ConfTable>(
     table: &Value,
     keys: &[(&str, Expected)],
 ) -> Result<C, ConfError> {
     let wrong = |expected: &str, found: &Value| {
-        Err(ConfError::new(format!("Expected {expected}, got {}", kind(found))))
+        Err(ConfError::new(format!("Expected {expected}, got {}", json_type(found))))
     };
     let Value::Object(members) = table else {
         return wrong("object", table);
@@ -53,7 +52,7 @@ pub(crate) fn unpack<C: ConfTable>(
         return C::read(table);
     }
     let (count, keys) = (strays.len(), strays.join(", "));
-    // What was meant is in the reader's own words for the first of them.
+    // The reader's own error suggests a name for the first of them.
     let read = C::read(table).err();
     let meant = read.as_ref().and_then(|error| error.text().split_once("; did you mean "));
     let meant = meant.map(|(_, meant)| format!("; did you mean {}", meant.replace('"', "")));

@@ -1,5 +1,5 @@
 //! `.update-duration`: lets users change the duration of their pending jobs, within the limits for new jobs.
-//! The instance's owner can change that of any job, even if it is running, and without limits.
+//! The instance's owner can change the duration of any job, even if it is running, and without limits.
 //!
 //! ```toml
 //! [plugins.".update-duration"]

@@ -1,8 +1,8 @@
 //! `.update-queue`: lets users move a pending job to another queue.
 //!
-//! The constraint of the job is replaced by that of the new queue. So a job can only be moved if its
-//! constraint is exactly that of its queue, since a part that the user added could not be separated from it.
-//! The limits of the new queue apply.
+//! The job's constraint is replaced by the new queue's. So a job can only be moved if its constraint is
+//! exactly its queue's, since a part that the user added could not be told apart. The limits of the new queue
+//! apply.
 
 use jobtap_core::prelude::*;
 
@@ -10,7 +10,7 @@ use jobtap_core::prelude::*;
 #[derive(Debug, Default)]
 pub struct UpdateQueue;
 
-/// Whether the constraint of a job is exactly that of this queue.
+/// Whether a job's constraint is exactly the constraint of this queue.
 fn is_of_queue(job: &Job, queue: Queue<'_>) -> bool {
     let empty = |value: &serde_json::Value| value.as_object().is_some_and(|table| table.is_empty());
     let own = job.jobspec().constraints().filter(|value| !empty(value));
@@ -99,7 +99,7 @@ mod tests {
         m.disable_queue("b", "closed").unwrap();
         assert_eq!(refusal(&mut m, json!("b")), "queue b is currently disabled");
         // No node has the property that queue a requires.
-        assert!(refusal(&mut m, json!("a")).starts_with("unsatisfiable request"));
+        assert!(refusal(&mut m, json!("a")).text().starts_with("unsatisfiable request"));
         m.start_queue("c").unwrap();
         let text = "update of queue for running job not supported";
         assert_eq!(refusal(&mut m, json!("b")), text);

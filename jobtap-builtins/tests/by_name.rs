@@ -223,7 +223,7 @@ fn resources_lost_to_a_new_scheduler_are_not_counted() {
     m.reload_plugin("alloc-check", json!({})).unwrap();
     let second = m.submit(with_resources(&r)).unwrap();
     m.assert_state(second, State::Run);
-    // An exception that isn't fatal takes no resources from a job, nor does another end before `free`.
+    // Neither a non-fatal exception nor a cancel takes the resources from the job before its `free` event.
     m.raise(second, "scheduler-restart", 1, "still there").unwrap();
     let third = m.submit(with_resources(&r)).unwrap();
     m.assert_exception(third, "alloc-check", "resources already allocated");

@@ -64,7 +64,7 @@ fn job() -> TestJob {
     TestJob::new().duration(60.0).user(7).queue("batch")
 }
 
-/// Submits one job for each reason for which a builtin can make a job wait.
+/// Submits one job for each reason why a builtin can make a job wait.
 fn submit_all(m: &mut TestManager) -> Vec<JobId> {
     let first = m.submit(job().name("one").dependency("license:matlab")).unwrap();
     m.assert_state(first, State::Run);

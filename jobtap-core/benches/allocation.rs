@@ -1,9 +1,9 @@
-//! What it costs to give out resources of a large cluster: 10,000 nodes of 64 cores.
+//! What it costs to allocate resources of a large cluster: 10,000 nodes of 64 cores.
 //!
-//! - `one_core`: a job of one core, on an empty cluster and on one on which each node has another
-//!   number of free cores than its neighbours, which is as many runs as there are nodes.
+//! - `one_core`: a job of one core, on an empty cluster and on one where each node has a different
+//!   number of free cores than its neighbors, so that each node is a run of its own.
 //! - `all_nodes`: one core of every node.
-//! - `r_of_all_nodes`: the JSON text of such an R.
+//! - `r_of_all_nodes`: such an R, written as JSON and parsed again.
 //!
 //! `cargo bench -p jobtap-core --bench allocation`
 #![allow(clippy::unwrap_used, missing_docs)]
@@ -24,7 +24,7 @@ fn cluster() -> ResourceSet {
     ResourceSet::uniform(0, &"n[0-9999]".parse().unwrap(), node)
 }
 
-/// No two neighbours have equally many cores free.
+/// Returns a pool in which no two neighboring nodes have the same number of free cores.
 fn in_pieces() -> Pool {
     let mut pool = Pool::new(&cluster());
     let mut held = pool.all().select();

@@ -1,9 +1,9 @@
-//! What plugins cost, metering on. Read the medians of one run side by side.
+//! What plugins cost, with metering on. Compare the medians of a single run.
 //!
-//! - `callbacks`: one handler called through the stack of plugins by a bare host: the parameters taken,
-//!   the panic boundary, the meter, the outcome merged. What any host pays.
-//! - `topics`: a whole topic in the engine: the same, with the job found and what was decided done.
-//! - `topics::stack_of`: a topic through so many plugins; one more costs (`32` - `1`) / 31.
+//! - `callbacks`: one handler that a bare host calls through the stack of plugins: extracting the parameters, the panic
+//!   boundary, metering and merging the outcome. Every host pays this.
+//! - `topics`: a whole topic in the engine: the same, plus looking up the job and carrying out what was decided.
+//! - `topics::stack_of`: a topic that this many plugins handle; each further plugin costs (`32` - `1`) / 31.
 //!
 //! `cargo bench -p jobtap-core --bench callbacks`
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
@@ -18,8 +18,8 @@ use jobtap_core::engine::{
     Cred, Effect, Engine, HostCheck, Input, ReplyTo, Request, Setup, Submission,
 };
 use jobtap_core::host::{
-    Args, Command, Detail, Host, LoadedPlugin, Outcome, PluginDescriptor, PluginKey, Registry,
-    RemoteCall, RemoteHandle, RemoteSink, Stack, Ticks,
+    Args, Command, Detail, Host, LoadedPlugin, NoReturn, Outcome, PluginDescriptor, PluginKey,
+    Registry, RemoteHandle, Stack, Ticks,
 };
 use jobtap_core::jobspec::JobspecBuilder;
 use jobtap_core::plugin::Plugin;
@@ -76,19 +76,13 @@ plugins! {
     P25 = "p25" P26 = "p26" P27 = "p27" P28 = "p28" P29 = "p29" P30 = "p30" P31 = "p31" P32 = "p32"
 }
 
-struct Nowhere;
-
-impl RemoteSink for Nowhere {
-    fn send(&self, _: RemoteCall) {}
-}
-
 fn nanoseconds() -> u64 {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     let elapsed = START.get_or_init(Instant::now).elapsed();
     u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// An engine with these plugins, and a job that waits in it.
+/// Returns an engine with these plugins, and a job that was submitted to it.
 fn engine(plugins: &[&'static PluginDescriptor]) -> (Engine, JobId) {
     let owner = Uid::new(1000);
     let setup = Setup {
@@ -97,7 +91,7 @@ fn engine(plugins: &[&'static PluginDescriptor]) -> (Engine, JobId) {
         config: serde_json::json!({}),
         config_directory: None,
         registry: Registry::builder().plugins(plugins.iter().copied()).build().unwrap(),
-        remote: Arc::new(Nowhere),
+        remote: Arc::new(NoReturn),
         ticks: Ticks::new(Arc::new(AtomicU64::new(0)), nanoseconds),
         host_check: HostCheck::default(),
     };
@@ -117,7 +111,7 @@ fn engine(plugins: &[&'static PluginDescriptor]) -> (Engine, JobId) {
     (engine, JobId::new(id))
 }
 
-/// A host that has nothing but the time.
+/// A host that has no jobs and no data, and whose clock stands still.
 struct Bare {
     remote: RemoteHandle,
     queues: Queues,
@@ -173,11 +167,11 @@ impl Host for Bare {
     }
 }
 
-/// Calls one handler of a plugin by the bare host.
+/// Measures a call of a plugin's handler of this topic by the bare host.
 fn callback<P: Plugin + Default>(bencher: Bencher, topic: TopicId) {
     let (engine, id) = engine(&[]);
     let job = engine.job(id);
-    let remote = RemoteHandle::new(PluginKey(0), Arc::from("p"), Arc::new(Nowhere));
+    let remote = RemoteHandle::new(PluginKey(0), Arc::from("p"), Arc::new(NoReturn));
     let mut stack = Stack::default();
     stack.push(LoadedPlugin::new(
         P::DESCRIPTOR,

@@ -1,9 +1,9 @@
 //! The names that most plugins need: `use jobtap_core::prelude::*;`.
 //!
 //! `Deserialize` and `Serialize` are serde's, and `JsonSchema` is schemars'. The code that they derive
-//! names those crates, so a crate that derives them depends on them: `cargo add serde --features
-//! derive`, `cargo add schemars`. [`json!`](serde_json::json) is here; for `serde_json::Value` and the
-//! rest a crate depends on serde_json: `cargo add serde_json`.
+//! names those crates, so a crate that derives them must depend on them: `cargo add serde --features
+//! derive`, `cargo add schemars`. [`json!`](serde_json::json) is re-exported here; for
+//! `serde_json::Value` and the rest, depend on serde_json: `cargo add serde_json`.
 
 pub use schemars::JsonSchema;
 pub use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
-//! What the code that the macros generate refers to. It is not part of the public interface: it changes
-//! with the macros, of which this crate takes exactly one version.
+//! The items that the macros' generated code refers to. They are not part of the public interface: they change with
+//! the macros, and this crate depends on exactly one version of those.
 
 #[cfg(feature = "inventory")]
 pub use inventory;
@@ -41,10 +41,10 @@ pub fn downcast<P: 'static>(plugin: &mut dyn Any) -> Result<&mut P, Failure> {
 
 /// Finds the schema of the table that a parameter of `#[init]` reads, if it reads the plugin's own.
 ///
-/// This is autoref specialization: the traits have methods of one name, and method lookup on
-/// `&&SchemaProbe` takes the first trait whose bounds hold, by the number of references that it has to add
-/// or remove. The order is [`DerivedSchema`] (`Conf<C>` with `C: JsonSchema`), [`AnyTable`] (any other
-/// `Conf<C>`), [`NoTable`] (any other parameter).
+/// This is autoref specialization: the traits have methods of the same name, and method lookup on `&&SchemaProbe`
+/// takes the first trait whose bounds hold, by the number of references that it has to add or remove. The order is
+/// [`DerivedSchema`] (`Conf<C>` with `C: JsonSchema`), [`AnyTable`] (any other `Conf<C>`), [`NoTable`] (any other
+/// parameter).
 pub struct SchemaProbe<T>(pub PhantomData<fn() -> T>);
 
 /// See [`SchemaProbe`].
@@ -83,7 +83,7 @@ impl<T> NoTable for SchemaProbe<T> {
     }
 }
 
-/// The schema of the first parameter of `#[init]` that has one. At most one has.
+/// The schema of the first parameter of `#[init]` that has one. At most one does.
 pub struct Schemas(Option<Value>);
 
 #[allow(clippy::new_without_default, reason = "generated code can't name traits of the prelude")]
@@ -93,7 +93,7 @@ impl Schemas {
         Self(None)
     }
 
-    /// Adds that of the next parameter.
+    /// Adds the schema of the next parameter.
     pub fn push(&mut self, schema: Option<Value>) {
         self.0 = self.0.take().or(schema);
     }
@@ -156,13 +156,13 @@ impl<P: Default> BuildDefault for P {
     }
 }
 
-/// Makes the form of a plugin's data. Its bound gives the compile error for a type that can't be stored.
+/// Makes the form of a plugin's data. Its bound makes the compiler reject a type that can't be stored.
 pub fn form<D: StoredData>(spec: DataSpec<D>) -> DataForm<D> {
     DataForm::new(spec)
 }
 
-/// Finds the options of `#[data(..)]` on a type, or the default without the attribute: method lookup tries
-/// the trait first whose implementing type needs fewer references.
+/// Finds the options of `#[data(..)]` on a type, or the defaults if it has no such attribute: method lookup first
+/// tries the trait whose implementing type needs fewer references.
 pub struct DataProbe<D>(pub PhantomData<fn() -> D>);
 
 /// See [`DataProbe`].

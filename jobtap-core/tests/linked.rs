@@ -1,5 +1,5 @@
-//! The registry of a binary: what is linked into it is found without being named. A binary of its own, since the
-//! plugins of other tests share names.
+//! The registry of a binary: plugins that are linked into it are found without being named. This test is a binary of
+//! its own, since plugins of other tests share names.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;

@@ -1,4 +1,5 @@
-//! Schedules that were computed by hand, and a second simulator that shares no code with the engine.
+//! Simulated schedules, compared with some computed by hand and with a second simulator that shares no code with the
+//! engine.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
@@ -14,7 +15,7 @@ use jobtap_core::simulation::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Jobs in the order of their submission.
+/// Orders jobs by urgency, and jobs of one urgency by submission.
 #[derive(Default)]
 struct InOrder;
 
@@ -82,7 +83,8 @@ fn easy_gives_the_schedule_computed_by_hand() {
 
 #[test]
 fn easy_looks_at_256_jobs_behind_the_first_one() {
-    // The second job waits for the first; so do those between it and the last one, for which there is a core at once.
+    // The second job waits for the first, and so do the jobs between it and the last one. For the last one, a core is
+    // free at once.
     let start_of_last = |between: usize| {
         let mut jobs = vec![[0, 3, 1000, 1000], [1, 4, 10, 10]];
         jobs.extend(std::iter::repeat_n([2, 4, 10, 10], between));
@@ -105,7 +107,7 @@ fn a_job_ends_at_its_time_limit() {
 #[test]
 fn a_high_urgency_is_given_by_the_owner() {
     let mut trace = trace(&[[0, 4, 100, 100], [1, 4, 10, 10], [2, 4, 10, 10]]);
-    // The first job has its resources before the owner can give it.
+    // The first job has its resources before the owner can raise its urgency.
     [trace.jobs[0].urgency, trace.jobs[2].urgency] = [25, 20];
     let simulation = Simulation::new().plugin::<InOrder>().config(policy("easy"));
     let results = simulation.run(&trace).unwrap();
@@ -179,7 +181,7 @@ fn planned_failures_of_nodes_end_their_jobs() {
     let ends: Vec<_> = results.jobs.iter().map(|job| (job.end, job.result)).collect();
     assert_eq!(ends[0], (Some(50.0), Some(JobResult::Failed)));
     assert_eq!(ends[1], (Some(100.0), Some(JobResult::Completed)));
-    // On the node that is left.
+    // The third job runs on the node that is left.
     assert_eq!(ends[2], (Some(200.0), Some(JobResult::Completed)));
 }
 
@@ -191,8 +193,8 @@ fn the_cores_of_jobs_are_kept() {
     assert_eq!(place(1), [Span { rank: 0, nodes: 1, core: 3, cores: 1 }]);
 }
 
-/// A simulator without events: it looks at each second. It shares no code with the engine, and is as plain as the
-/// definitions of the policies.
+/// A simulator that steps from second to second instead of from event to event. It shares no code with the engine, and
+/// follows the definitions of the policies literally.
 struct Seconds {
     jobs: Vec<[u32; 4]>,
     /// The job on each core.
@@ -200,7 +202,7 @@ struct Seconds {
     start: Vec<Option<u32>>,
     waiting: Vec<usize>,
     backfill: bool,
-    /// The first waiting job, and when it will have which cores. It stands until a job ends.
+    /// The reservation of the first pending job: the job, its start and its cores. It stands until a job ends.
     reserved: Option<(usize, f64, Vec<usize>)>,
 }
 
@@ -241,7 +243,7 @@ impl Seconds {
         self.start[number].unwrap() + self.jobs[number][2]
     }
 
-    /// When its time would be up.
+    /// When a running job reaches its time limit.
     fn limit(&self, number: usize) -> f64 {
         f64::from(self.start[number].unwrap()) + time_limit(&self.jobs, number)
     }
@@ -305,8 +307,8 @@ impl Seconds {
     }
 }
 
-/// A time limit that differs from all others: whether a job passes another one whose start is just when it would end
-/// depends on the microseconds between the events of a moment.
+/// A time limit that differs from those of all other jobs. If a job could end exactly when another one is due to start,
+/// the microseconds between events would decide whether it is backfilled.
 fn time_limit(jobs: &[[u32; 4]], number: usize) -> f64 {
     f64::from(jobs[number][3]) + 0.01 * (number + 1) as f64
 }
@@ -320,7 +322,7 @@ prop_compose! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// Both on one host, and on hosts of one core each.
+    /// Either on one host, or on hosts of one core each.
     #[test]
     fn schedules_are_those_of_a_second_simulator(
         mut jobs in proptest::collection::vec(some_job(), 1..40),
@@ -346,8 +348,8 @@ proptest! {
 
 #[test]
 fn a_job_that_started_in_the_same_turn_counts_for_the_reservation() {
-    // At 68 the second job ends, the fourth starts, and the fifth can start when the fourth ends at its limit.
-    // The last one is done long before.
+    // At 68 the second job ends, the fourth starts, and the fifth can start when the fourth ends at its limit. The last
+    // one ends long before that.
     let jobs = [
         [0, 2, 13, 38],
         [0, 5, 50, 50],

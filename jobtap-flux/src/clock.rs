@@ -1,15 +1,15 @@
-//! Clocks for metering handlers.
+//! Clocks that measure the time of handlers.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
-/// The coarse clock, and how the precise one is read.
+/// Returns the coarse clock, and the function that reads the precise one.
 pub(crate) fn ticks() -> (Arc<AtomicU64>, fn() -> u64) {
     (Arc::default(), nanoseconds)
 }
 
-/// Nanoseconds since the first call.
+/// Returns the nanoseconds since the first call.
 fn nanoseconds() -> u64 {
     use std::sync::OnceLock;
     static START: OnceLock<Instant> = OnceLock::new();

@@ -16,21 +16,21 @@ pub struct Inbox {
 #[derive(Debug, Default)]
 struct Queue {
     calls: Vec<RemoteCall>,
-    /// The plugins were removed: what comes is dropped.
+    /// Set when the plugins have been removed: later calls are dropped.
     is_closed: bool,
 }
 
 impl Inbox {
-    /// An empty inbox.
+    /// Creates an empty inbox.
     ///
     /// # Errors
-    /// When the system has no eventfd left.
+    /// When the eventfd can't be created.
     pub fn new() -> std::io::Result<Self> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self { queue: Mutex::default(), event })
     }
 
-    /// The descriptor that is readable when there is work.
+    /// Returns the file descriptor that is readable when there is work.
     pub fn event(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
     }
@@ -38,8 +38,8 @@ impl Inbox {
     /// Takes all work out.
     pub fn take(&self) -> Vec<RemoteCall> {
         let mut count = [0; 8];
-        // Before the queue is looked at, so that what comes after it wakes the reactor again. It fails when the
-        // reactor was woken without a need.
+        // Reset the eventfd before taking the work, so that work that arrives later wakes the reactor again. The read
+        // fails after a spurious wake-up.
         let _ = rustix::io::read(&self.event, &mut count);
         std::mem::take(&mut self.lock().calls)
     }
@@ -49,14 +49,14 @@ impl Inbox {
         self.lock().calls.is_empty()
     }
 
-    /// Drops the work that is there, and what will come.
+    /// Drops the queued work and all later work.
     pub fn close(&self) {
         let calls = {
             let mut queue = self.lock();
             queue.is_closed = true;
             std::mem::take(&mut queue.calls)
         };
-        // Without the lock: what is dropped may send something.
+        // Drop without the lock, since dropping the calls may send others.
         drop(calls);
     }
 
@@ -79,7 +79,7 @@ impl RemoteSink for Inbox {
             queue.calls.len() == 1
         };
         if was_empty {
-            // It can't fail: the counter holds 2^64 - 2 wakes.
+            // This can't fail: the counter holds 2^64 - 2 wake-ups.
             let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
         }
     }

@@ -1,8 +1,8 @@
-//! The processes of plugins: as the broker's user, on its host.
+//! The processes of plugins, which run as the broker's user and on its host.
 //!
-//! The broker waits for every child of its process (`waitpid(-1)`), so that the exit status of a child of ours
-//! may be lost. A small shell therefore runs the program and writes its status to a pipe. It reads no line of
-//! a plugin: the program and its arguments are its positional parameters.
+//! The broker waits for every child of its process (`waitpid(-1)`), so the exit status of our children may be
+//! lost. Therefore a small shell runs the program and writes its status to a pipe. The shell doesn't interpret
+//! any text of the plugin: the program and its arguments are positional parameters.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -24,20 +24,20 @@ use tokio::net::unix::pipe;
 use crate::ffi;
 use crate::runtime::Work;
 
-/// Runs the program `$0`, and writes its status to the descriptor 3. The shell outlives the signals that are
-/// sent to the process group (a trap that isn't empty is not inherited), and says nothing itself: the subshell
-/// alone has the program's standard error.
+/// Runs the program `$0` and writes its status to file descriptor 3. The shell survives signals to the process
+/// group; the program doesn't inherit its traps, since they aren't empty. The shell itself prints nothing: only the
+/// subshell has the program's standard error.
 const SCRIPT: &str = "trap : HUP INT QUIT TERM USR1 USR2; exec 4>&2 2>/dev/null; \
                       ( exec \"$0\" \"$@\" 2>&4 3>&- 4>&- ); printf %d $? >&3";
 
-/// How many bytes of each stream are kept.
+/// The number of bytes of each stream that are kept.
 const KEPT: usize = 1 << 20;
 
-/// How long the rest of the output is waited for when the program has ended: a process that it left behind
-/// may hold the stream open.
+/// How long to wait for the rest of the output after the program has exited: a process that it has left behind
+/// may keep the stream open.
 const REST: Duration = Duration::from_millis(500);
 
-/// The processes that run.
+/// The running processes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Processes(Arc<Mutex<Running>>);
 
@@ -56,7 +56,7 @@ impl Processes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Follows a command. Returns the future of a process that was started.
+    /// Carries out a command. For one that runs a process, returns the future that does so.
     pub(crate) fn command(&self, plugin: PluginKey, command: ProcessCommand) -> Option<Work> {
         match command {
             ProcessCommand::Run { key, process, lines, answer } => {
@@ -85,7 +85,7 @@ impl Processes {
     ) -> Work {
         let processes = self.clone();
         let program = process.program.clone();
-        // Started within the future, on the runtime's thread: a fork of the broker takes a while.
+        // Start the process in the future, so on the runtime's thread, since a fork of the broker takes long.
         Box::pin(async move {
             let result = match start(&process) {
                 Ok((child, status)) => {
@@ -113,15 +113,15 @@ impl Entry {
     fn send(&mut self, signum: i32) {
         self.signal = Some(signum);
         if let Some(signal) = Signal::from_named_raw(signum) {
-            // It fails when the group has ended.
+            // Fails if the group has ended.
             let _ = kill_process_group(self.group, signal);
         }
     }
 }
 
-/// What a process has left.
+/// The status and output of a process that has ended.
 struct Followed {
-    /// The status of the shell's `$?`; without one, the shell was killed with the program.
+    /// The shell's `$?`; `None` if the shell was killed together with the program.
     status: Option<i32>,
     stdout: Vec<u8>,
     stderr: Vec<u8>,
@@ -131,7 +131,7 @@ impl Followed {
     fn into_end(self, signal: Option<i32>) -> ProcessEnd {
         let signaled = |number: i32| WaitStatus::from_signal(number);
         let status = match self.status {
-            // What a shell reports for a signal.
+            // A shell reports a signal as 128 plus its number.
             Some(status @ 129..=192) => signaled(status - 128),
             Some(status) => WaitStatus::from_exit_code(u8::try_from(status).unwrap_or(u8::MAX)),
             None => signaled(signal.unwrap_or(Signal::KILL.as_raw())),
@@ -140,7 +140,7 @@ impl Followed {
     }
 }
 
-/// Starts the shell with the program. Returns the read end of its status.
+/// Starts the shell with the program. Also returns the read end of the pipe for its status.
 fn start(process: &Process) -> std::io::Result<(Child, OwnedFd)> {
     let program = find(&process.program, process.cwd.as_deref())?;
     let (status, write) = std::io::pipe()?;
@@ -156,7 +156,7 @@ fn start(process: &Process) -> std::io::Result<(Child, OwnedFd)> {
     Ok((command.spawn()?, status.into()))
 }
 
-/// Looks a program up as a shell would, so that a missing one is an error and not a status.
+/// Looks up a program as a shell would, so that a missing program is an error instead of an exit status.
 fn find(program: &str, cwd: Option<&Path>) -> std::io::Result<PathBuf> {
     let check = |path: PathBuf| {
         let seen = match cwd {
@@ -184,7 +184,7 @@ fn find(program: &str, cwd: Option<&Path>) -> std::io::Result<PathBuf> {
     Err(error)
 }
 
-/// Follows a process to its end.
+/// Feeds a process its input and reads its output until it has ended.
 async fn follow(
     mut child: Child,
     status: OwnedFd,
@@ -199,7 +199,7 @@ async fn follow(
     let input = input.map(pipe::Sender::from_owned_fd).transpose()?;
     let write = async move {
         if let Some(mut input) = input {
-            // A program may end without having read all.
+            // Ignore errors: a program may exit without having read all its input.
             let _ = input.write_all(&stdin).await;
         }
     };
@@ -225,7 +225,7 @@ async fn follow(
             }
         }
         if !have_ended {
-            // What is not there by then is not waited for.
+            // Output that hasn't come by then is dropped.
             let _ = tokio::time::timeout(REST, streams).await;
         }
     }
@@ -234,7 +234,7 @@ async fn follow(
     Ok(Followed { status, stdout: out, stderr: err })
 }
 
-/// Waits for the shell, which ends right after it has written the status. The broker may have done so.
+/// Waits for the shell, which exits right after it has written the status. The broker may have reaped it already.
 async fn reap(mut child: Child) {
     for _ in 0..50 {
         match child.try_wait() {
@@ -281,6 +281,8 @@ async fn read(
 
 #[cfg(test)]
 mod tests {
+    use jobtap_core::plugin::ExitError;
+
     use super::*;
     use crate::runtime::{Runtime, Workers};
 
@@ -316,7 +318,7 @@ mod tests {
     #[test]
     fn a_program_that_is_killed_says_by_which_signal() {
         let end = run(Process::new("sh").args(["-c", "kill -TERM $$"])).unwrap();
-        assert_eq!(end.success(), Err("killed by signal 15".to_owned()));
+        assert_eq!(end.success(), Err(ExitError::Killed(15)));
         assert_eq!(String::from_utf8_lossy(&end.stderr), "");
     }
 
@@ -334,6 +336,6 @@ mod tests {
         assert_eq!(runtime.block_on(lines.recv()).as_deref(), Some("up"));
         runtime.process(PluginKey(1), ProcessCommand::KillAll);
         let end = runtime.block_on(end).unwrap();
-        assert_eq!(end.success(), Err("killed by signal 9".to_owned()));
+        assert_eq!(end.success(), Err(ExitError::Killed(9)));
     }
 }

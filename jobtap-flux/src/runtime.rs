@@ -1,7 +1,7 @@
 //! The thread on which asynchronous handlers run.
 //!
-//! Each loaded file has one, with a tokio runtime of its own. A handler that blocks it holds up the other
-//! handlers of the same file, and nothing of the broker.
+//! Each loaded file has one, with a tokio runtime of its own. A handler that blocks it delays the other
+//! asynchronous handlers of the same file, but not the broker.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -16,12 +16,13 @@ use tokio::sync::oneshot;
 
 use crate::process::Processes;
 
-/// How long an unload waits for the thread. A future that blocks it keeps it, and the file stays in memory.
+/// How long an unload waits for the thread. If a future blocks longer, the thread is left behind, and the file stays
+/// in memory.
 const STOP: Duration = Duration::from_secs(2);
 
-/// What runs beside the callbacks of plugins: futures, processes, and work that takes long.
+/// Runs the plugins' futures, processes and blocking work outside the callbacks.
 ///
-/// In a broker it is a runtime of the loaded file, on a thread of its own. In the test kit all of it happens on
+/// In a broker this is a runtime of the loaded file, on a thread of its own. In the test kit everything runs on
 /// the test's thread.
 pub trait Workers {
     /// Runs a future.
@@ -30,10 +31,10 @@ pub trait Workers {
     /// Runs or signals a process.
     fn process(&self, plugin: PluginKey, command: ProcessCommand);
 
-    /// Runs work on a thread that nothing else waits for, or drops it.
+    /// Runs blocking work on a thread of its own, or drops a plugin's work that hasn't begun.
     fn blocking(&self, plugin: PluginKey, command: BlockingCommand);
 
-    /// Drops all futures, and ends what runs. Returns whether all has ended.
+    /// Drops all futures and ends the workers. Returns whether they have ended.
     fn stop(&self) -> bool;
 }
 
@@ -42,7 +43,7 @@ pub trait Workers {
 pub(crate) struct Runtime {
     handle: Handle,
     processes: Processes,
-    /// Plugins that were removed: their work that has not begun is dropped.
+    /// The plugins that have been removed, whose blocking work is dropped if it hasn't begun.
     dropped: Arc<Mutex<HashSet<PluginKey>>>,
     stop: Mutex<Option<(oneshot::Sender<()>, mpsc::Receiver<()>)>>,
 }
@@ -55,11 +56,11 @@ impl Runtime {
         let (stop, stopped) = oneshot::channel();
         let (ended, end) = mpsc::channel();
         std::thread::Builder::new().name("jobtap".to_owned()).spawn(move || {
-            // An error: the sender was dropped, which also means to stop.
+            // An error means that the sender was dropped, which is also a reason to stop.
             let _ = runtime.block_on(stopped);
-            // Drops all futures, and waits for no closure on another thread.
+            // Drops all futures, but doesn't wait for blocking work on other threads.
             runtime.shutdown_background();
-            // Fails when the unload has not waited.
+            // Fails if the unload doesn't wait any more.
             let _ = ended.send(());
         })?;
         Ok(Self {
@@ -106,15 +107,15 @@ impl Workers for Runtime {
         }
     }
 
-    /// Waits for the thread, but not for ever.
+    /// Waits for the thread, but at most for [`STOP`].
     fn stop(&self) -> bool {
         let stop = self.stop.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some((stop, end)) = stop else { return true };
-        // Fails when the thread has ended.
+        // Fails if the thread has already ended.
         let _ = stop.send(());
         end.recv_timeout(STOP).is_ok()
     }
 }
 
-/// A future of a process.
+/// A future that runs a process to its end.
 pub(crate) type Work = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;

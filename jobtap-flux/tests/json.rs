@@ -1,6 +1,6 @@
-//! A value of jansson is read as the text of the same JSON is.
+//! Tests that reading a jansson value has the same result as parsing the same JSON as text.
 //!
-//! These tests need jansson's development files; without them there is one test, which says so.
+//! These tests need jansson's development files. Without them there is only one test, which says so.
 
 #[cfg(not(jansson))]
 #[test]
@@ -24,7 +24,7 @@ mod read {
     use serde::de::DeserializeOwned;
     use serde_json::{Value, json};
 
-    /// Compares a value of jansson with the text of the same JSON.
+    /// Compares reading a jansson value with parsing the same JSON as text.
     fn same<T: DeserializeOwned + PartialEq + Debug>(text: &str) {
         let from_text = serde_json::from_str::<T>(text);
         let from_value = Json::parse(text).map(|value| value.read::<T>());
@@ -158,6 +158,6 @@ mod read {
         drop(copy);
         let thread = std::thread::spawn(move || inner.get("b").unwrap().read::<(u8, u8, String)>());
         assert_eq!(thread.join().unwrap(), Ok((1, 2, "x".to_owned())));
-        assert!(Json::parse("{").is_none() && Json::of(&json!(u64::MAX)).is_none());
+        assert!(Json::parse("{").is_none() && Json::from_value(&json!(u64::MAX)).is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! The Flux of the test kit: it takes jobs through the same events as our own manager.
+//! Tests that the double of Flux takes jobs through the same events as our own manager.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -6,7 +6,7 @@ use jobtap_core::host::{HostKind, panic_text};
 use jobtap_core::plugin::Plugin;
 use jobtap_core::prelude::*;
 use jobtap_core::testing::{HostSetup, TestHost, TestHosts, TestJob, TestManager};
-use jobtap_flux::testing::TestFlux;
+use jobtap_flux::testing::{TestFlux, TestFluxError};
 use serde_json::json;
 
 #[derive(Default)]
@@ -49,7 +49,7 @@ impl Everything {
     #[on("job.state.run")]
     async fn prolog(remote: Remote<Self>) -> Result<(), PrologFailed> {
         let end = remote.run_process(Process::new("prepare")).await?;
-        end.success().map_err(PrologFailed::new)
+        Ok(end.success()?)
     }
 
     #[on("job.state.cleanup")]
@@ -63,7 +63,7 @@ fn hosts() -> TestHosts {
     TestHosts::new().plugin::<Everything>().host::<TestManager>().host::<TestFlux>()
 }
 
-fn flux<P: Plugin>() -> Result<TestFlux, String> {
+fn flux<P: Plugin>() -> Result<TestFlux, TestFluxError> {
     TestFlux::start(&HostSetup { plugins: vec![P::DESCRIPTOR], config: json!({}) })
 }
 
@@ -75,7 +75,7 @@ fn a_job_has_the_same_events_as_in_our_manager() {
         assert_eq!(host.jobspec(id).pointer("/attributes/system/duration"), Some(&json!(100.0)));
         host.run(id).unwrap();
         host.end(id, 0).unwrap();
-        // The manager has two more of its own.
+        // Our manager has two more events.
         let mut events = host.events(id);
         events.retain(|name| !matches!(&**name, "submit" | "release"));
         let expected = "validate jobspec-update depend priority alloc prolog-start prolog-finish \
@@ -113,7 +113,7 @@ fn a_dependency_holds_a_job_until_its_timer_fires() {
 #[test]
 fn refusals_are_those_of_flux() {
     let mut flux = flux::<Everything>().unwrap();
-    let text = flux.submit(TestJob::new().ntasks(9)).unwrap_err();
+    let text = flux.submit(TestJob::new().ntasks(9)).unwrap_err().text();
     assert_eq!((text.len(), text.ends_with('+')), (159, true), "{text}");
     let text = flux.submit(TestJob::new().dependency("other:x")).unwrap_err();
     assert_eq!(text, "dependency scheme \"other\" not supported");
@@ -130,11 +130,11 @@ impl Slurmish {
 
 #[test]
 fn a_plugin_that_flux_does_not_serve_is_refused_at_the_start() {
-    let error = flux::<Slurmish>().unwrap_err();
+    let error = flux::<Slurmish>().unwrap_err().to_string();
     assert!(error.starts_with("plugin \"slurmish\" can't run in Flux: submit handles "), "{error}");
 }
 
-/// Shows what it does to users, from callbacks and from later work.
+/// Sets annotations and memos, from callbacks and from later work.
 #[derive(Default)]
 struct Shows;
 

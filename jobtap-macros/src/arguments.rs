@@ -19,7 +19,7 @@ pub(crate) fn key(input: ParseStream<'_>) -> syn::Result<Option<Ident>> {
     input.call(Ident::parse_any).map(Some)
 }
 
-/// Reads the `=` behind a key.
+/// Reads the `=` after a key.
 pub(crate) fn equals(key: &Ident, input: ParseStream<'_>) -> syn::Result<()> {
     if !input.peek(Token![=]) {
         let message = format!("`{key}` needs a value\nnote: write `{key} = ..`");
@@ -29,7 +29,7 @@ pub(crate) fn equals(key: &Ident, input: ParseStream<'_>) -> syn::Result<()> {
     Ok(())
 }
 
-/// Reads the type behind `key =`.
+/// Reads the type after `key =`.
 pub(crate) fn type_of(key: &Ident, input: ParseStream<'_>) -> syn::Result<Type> {
     match in_quotes(input) {
         Some(text) => Err(quoted(key, &text, "a type")),
@@ -37,7 +37,7 @@ pub(crate) fn type_of(key: &Ident, input: ParseStream<'_>) -> syn::Result<Type> 
     }
 }
 
-/// Reads the function behind `key =`.
+/// Reads the function after `key =`.
 pub(crate) fn function_of(key: &Ident, input: ParseStream<'_>) -> syn::Result<Path> {
     if let Some(text) = in_quotes(input) {
         return Err(quoted(key, &text, "a function"));
@@ -52,7 +52,7 @@ pub(crate) fn function_of(key: &Ident, input: ParseStream<'_>) -> syn::Result<Pa
     input.parse()
 }
 
-/// Reads the path behind `crate =`.
+/// Reads the path after `crate =`.
 pub(crate) fn crate_of(key: &Ident, input: ParseStream<'_>) -> syn::Result<Path> {
     match in_quotes(input) {
         Some(text) => Err(quoted(key, &text, "a path")),
@@ -60,12 +60,12 @@ pub(crate) fn crate_of(key: &Ident, input: ParseStream<'_>) -> syn::Result<Path>
     }
 }
 
-/// Returns the path to the SDK: that of `crate = path`, or the crate's own name.
+/// Returns the path to the SDK: the one in `crate = path`, or the crate's own name.
 pub(crate) fn krate(given: Option<&Path>) -> TokenStream {
     given.map_or_else(|| quote!(::jobtap_core), |path| quote!(#path))
 }
 
-/// Returns the string that an expression is; `what` names it in the error.
+/// Returns the string literal in an expression; `what` names it in the error.
 pub(crate) fn string(value: &Expr, what: &str) -> syn::Result<LitStr> {
     match value {
         // A literal that came through a macro by example.

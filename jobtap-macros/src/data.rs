@@ -75,7 +75,7 @@ pub(crate) fn data(args: TokenStream, item: TokenStream) -> TokenStream {
     let store = ErrorStore::default();
     let errors = store.sink();
     let mut read = read(args, &errors);
-    // With a mistake the type is data of version 1, so that its uses compile.
+    // After a mistake, the type counts as data of version 1, so that its uses compile.
     let version = errors.ok(read.check()).unwrap_or_else(|| {
         read = DataArgs { krate: read.krate.take(), ..DataArgs::default() };
         1

@@ -1,7 +1,8 @@
-//! Where the mistakes of an author are collected, so that one run reports all of them.
+//! Collects the mistakes of an author, so that one run reports all of them.
 //!
 //! Each step of a macro reports into a sink and goes on with what it could read. A step that must know
-//! whether its own part was free of mistakes reports into a child of its caller's sink, and asks that.
+//! whether its own part was free of mistakes reports into a child of its caller's sink, and asks that
+//! child.
 
 use std::cell::{Cell, RefCell};
 

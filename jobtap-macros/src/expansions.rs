@@ -1,5 +1,5 @@
-//! What the macros write, as snapshots, so that a review sees how a change of a macro changes its output.
-//! `INSTA_UPDATE=always cargo test -p jobtap-macros` writes them again.
+//! Snapshots of what the macros generate, which show how a change of a macro changes its output.
+//! `INSTA_UPDATE=always cargo test -p jobtap-macros` updates them.
 
 use proc_macro2::TokenStream;
 use quote::quote;

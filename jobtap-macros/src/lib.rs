@@ -28,6 +28,7 @@ mod data;
 mod errors;
 #[cfg(test)]
 mod expansions;
+mod no_topic;
 mod plugin;
 mod topic;
 mod topics;
@@ -37,26 +38,30 @@ use quote::quote;
 
 /// Makes a type a plugin, from its impl block.
 ///
-/// Inside the block, [`#[on]`](macro@on) marks handlers, [`#[init]`](macro@init) the function that builds
-/// the plugin, and [`#[service]`](macro@service) functions that answer requests of clients. Other items
-/// of the block stay as they are, and the type may have further impl blocks. Linking the crate registers
-/// the plugin.
+/// Inside the block, [`#[on]`](macro@on) marks handlers, [`#[init]`](macro@init) the function that builds the
+/// plugin, and [`#[service]`](macro@service) functions that handle requests from clients. Other items of the block
+/// stay as they are, and the type may have further impl blocks. Linking the crate registers the plugin.
 ///
 /// The type must be `'static` and without type parameters. Without an `#[init]` function it must be
 /// `Default`.
 ///
 /// # Arguments
 ///
-/// | argument | meaning | default |
-/// |---|---|---|
-/// | `name = "NAME"` | The name in the configuration, in commands and in messages: letters, digits, `-` and `_`. A leading dot marks a builtin. | required |
-/// | `load = ".."` | When the manager loads the plugin, see below. | `"auto"` |
-/// | `before = ["NAME", ..]` | Plugins with the same `load` that are loaded, and so called, after this one. Names that aren't linked are ignored. | `[]` |
-/// | `after = ["NAME", ..]` | The same for plugins that are called before this one. | `[]` |
-/// | `data = TYPE` | The plugin's data on each job, for parameters of type `Data<'_, TYPE>`. The type is `Default`, `Serialize` and `Deserialize`; [`#[data]`](macro@data) on it says how it is stored. | no data |
-/// | `instance_data = TYPE` | The same for data that belongs to no job: `InstanceData<'_, TYPE>`. | no data |
-/// | `load_order = ".."` | The order in which active jobs are introduced when the plugin is loaded into a running manager: `"none"` is by id, `"state"` from DEPEND to CLEANUP, `"-state"` from CLEANUP to DEPEND. | `"none"` |
-/// | `crate = PATH` | Where `jobtap-core` is, if `Cargo.toml` renames it or another crate re-exports it. In code that `macro_rules!` makes, write `#[jobtap(crate = $crate::PATH)]` under this attribute instead. | `::jobtap_core` |
+/// - `name = "NAME"`, required: the name in the configuration, in commands and in messages. It has letters,
+///   digits, `-` and `_`. A leading dot marks a builtin.
+/// - `load = ".."`: when the manager loads the plugin, see below. The default is `"auto"`.
+/// - `before = ["NAME", ..]`: plugins with the same `load` that are loaded, and so called, after this one.
+///   Names that aren't linked are ignored. By default there are none.
+/// - `after = ["NAME", ..]`: the same for plugins that are called before this one.
+/// - `data = TYPE`: the plugin's data on each job, for parameters of type `Data<'_, TYPE>`. The type is
+///   `Default`, `Serialize` and `Deserialize`; [`#[data]`](macro@data) on it says how it is stored.
+/// - `instance_data = TYPE`: the same for data that belongs to no job: `InstanceData<'_, TYPE>`.
+/// - `load_order = ".."`: the order in which active jobs are introduced when the plugin is loaded into a running
+///   manager: `"none"`, the default, is by id, `"state"` from DEPEND to CLEANUP, `"-state"` from CLEANUP to
+///   DEPEND.
+/// - `crate = PATH`: where `jobtap-core` is, if `Cargo.toml` renames it or another crate re-exports it. The
+///   default is `::jobtap_core`. In code that `macro_rules!` generates, write
+///   `#[jobtap(crate = $crate::PATH)]` under this attribute instead.
 ///
 /// `load` is one of:
 ///
@@ -111,25 +116,29 @@ pub fn jobtap_plugin(args: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// # Arguments
 ///
-/// - One or more topics. A topic of the manager is named by its string, such as `"job.validate"`; of a
-///   family by its member, such as `"job.dependency.afterok"`, or by `*` for every member. A topic of
-///   your own is named by the path of its type, `#[on(accounts::ShareOf)]`, see
-///   [`#[topic]`](macro@topic). A misspelt topic is answered with the one that was probably meant.
+/// - One or more topics. Name a topic of the manager by its string, such as `"job.validate"`, and a
+///   family by a member, such as `"job.dependency.afterok"`, or by `*` for every member. Name a topic of
+///   your own by the path of its type, `#[on(accounts::ShareOf)]`, see [`#[topic]`](macro@topic). The
+///   error for a misspelt topic names the one that was probably meant.
 /// - Settings, for `async` handlers only:
-///
-/// | setting | meaning | default |
-/// |---|---|---|
-/// | `when = Self::wants` | Which jobs the handler is concerned with: a function of the plugin and the job, `fn wants(&self, job: &Job) -> bool`, or a closure `\|plugin, job\| ..`. It is called in the callback, and a job for which it returns `false` doesn't wait: no dependency, prolog or epilog is posted, and its priority is left to other plugins. Not at `slurm.job_submit` and `slurm.job_modify`. | all jobs |
-/// | `timeout = "5m"` | The work has failed when it takes longer: a number with `ms`, `s`, `m`, `h` or `d`; a bare number is in seconds. | no limit |
-/// | `on_restart = ".."` | What a restart of the manager or a reload of the plugin does to the work: with `"fail"` it has failed, with `"rerun"` it begins again. Not at `job.validate` and `job.state.priority`, where it would have no effect. | `"fail"` for prologs and epilogs, else `"rerun"` |
-/// | `on_cancel = ".."` | What happens to a prolog when its job ends first: with `"stop"` it is dropped at its next `.await`, with `"run-on"` it goes on. At `job.state.run` only. | `"stop"` |
+///   - `when = Self::wants`: which jobs concern the handler, by default all. It is a function of the plugin and
+///     the job, `fn wants(&self, job: &Job) -> bool`, or a closure `|plugin, job| ..`. It is called in the
+///     callback, and a job for which it returns `false` doesn't wait: no dependency, prolog or epilog is posted,
+///     and its priority is left to other plugins. Not at `slurm.job_submit` and `slurm.job_modify`.
+///   - `timeout = "5m"`: the work has failed if it takes longer. The value is a number with `ms`, `s`, `m`, `h`
+///     or `d`; a bare number is in seconds. By default there is no limit.
+///   - `on_restart = ".."`: what a restart of the manager or a reload of the plugin does to the work. With
+///     `"fail"`, the default for prologs and epilogs, it has failed; with `"rerun"`, the default for other work,
+///     it begins again. Not at `job.validate` and `job.state.priority`, where it would have no effect.
+///   - `on_cancel = ".."`: what happens to a prolog when its job ends first. With `"stop"`, the default, it is
+///     dropped at its next `.await`; with `"run-on"` it goes on. At `job.state.run` only.
 ///
 /// # Signature
 ///
 /// - `&self` or `&mut self`, or no receiver.
-/// - Parameters in any order, as far as every topic of the handler has them: `&Job`, `&Jobspec`,
-///   `Option<&ResourceSet>`, `Cx<'_, T>` and others. `T` is the type of the topic, or the tuple of all
-///   of them in the order of `#[on]`.
+/// - Parameters that every topic of the handler has, in any order: `&Job`, `&Jobspec`,
+///   `Option<&ResourceSet>`, `Cx<'_, T>` and others. `T` is the type of the topic, or the tuple of all of
+///   them in the order of `#[on]`.
 /// - A return type that every topic takes: nothing at most topics, `Result<(), Reject>` at gates,
 ///   `Priority` where a priority is asked for. An `Option` of it may be `None`, a `Result` may fail.
 /// - `async` at topics that wait for an answer: `job.validate`, `job.dependency.SCHEME` and the states
@@ -138,7 +147,7 @@ pub fn jobtap_plugin(args: TokenStream, item: TokenStream) -> TokenStream {
 ///   `Remote<Self>` for the plugin. It has one topic, or several members of one family.
 ///
 /// A `#[cfg(..)]` on the method also decides whether it is registered. A plugin has one handler for each
-/// topic; one that names a topic comes before one of a wildcard.
+/// topic; one that names a topic takes precedence over one for a wildcard.
 ///
 /// The guide's table of topics lists what each topic has, takes, and allows to be called.
 ///
@@ -193,18 +202,18 @@ pub fn on(_args: TokenStream, item: TokenStream) -> TokenStream {
 /// Marks the function that builds the plugin.
 ///
 /// It works inside an impl block under [`#[jobtap_plugin]`](macro@jobtap_plugin), once, and takes no
-/// arguments. The function is called when the plugin is loaded, also at each reload, before any of its
-/// handlers. Without it the plugin is built by `Default`.
+/// arguments. The function is called when the plugin is loaded or reloaded, before any of its handlers.
+/// Without it the plugin is built by `Default`.
 ///
 /// # Signature
 ///
 /// - No receiver; not `async`, not generic, not under `#[cfg(..)]`.
 /// - Any of these parameters: `Conf<C>`, the plugin's own configuration, once; `InstanceConf<C>`, named
-///   keys of the whole instance's configuration; `ConfDirectory`, where its files are; `Remote<Self>`, the way back to the plugin from timers
-///   and other threads. `C` is `Deserialize`; if it is also `JsonSchema`, `jobtap plugin schema` shows
-///   its settings.
-/// - It returns `Self`, or `Result<Self, ConfError>`. An error fails the load, and its text is the
-///   message of that command; on a reload the old plugin stays.
+///   keys of the whole instance's configuration; `ConfDirectory`, the directory of its files;
+///   `Remote<Self>`, through which timers and other threads reach the plugin. `C` is `Deserialize`; if it
+///   is also `JsonSchema`, `jobtap plugin schema` shows its settings.
+/// - It returns `Self`, or `Result<Self, ConfError>`. An error makes the load fail, and its text is the
+///   message of that command; at a reload the old plugin stays.
 ///
 /// # Examples
 ///
@@ -243,27 +252,27 @@ pub fn init(_args: TokenStream, item: TokenStream) -> TokenStream {
     outside("init", item)
 }
 
-/// Marks a function that answers requests of clients.
+/// Marks a function that handles requests from clients.
 ///
-/// It works inside an impl block under [`#[jobtap_plugin]`](macro@jobtap_plugin). Clients ask for
-/// `job-manager.PLUGIN.NAME`, from a shell by `jobtap plugin call PLUGIN.NAME`. A builtin's leading dot
-/// is left out.
+/// It works inside an impl block under [`#[jobtap_plugin]`](macro@jobtap_plugin). Clients send requests to
+/// `job-manager.PLUGIN.NAME`, from a shell with `jobtap plugin call PLUGIN.NAME`. A builtin's leading dot is left
+/// out.
 ///
 /// # Arguments
 ///
 /// | argument | meaning | default |
 /// |---|---|---|
-/// | `"NAME"` | The service's name: letters, digits, `-` and `_`. | none: it answers `job-manager.PLUGIN` itself |
-/// | `role = ".."` | Who may ask: `"owner"` is the instance's owner, `"guest"` every user. | `"owner"` |
+/// | `"NAME"` | The service's name: letters, digits, `-` and `_`. | none: it handles `job-manager.PLUGIN` itself |
+/// | `role = ".."` | Who may send requests: `"owner"` is the instance's owner, `"guest"` every user. | `"owner"` |
 ///
 /// # Signature
 ///
 /// - `&self` or `&mut self`, or no receiver.
-/// - Any of these parameters: `Request<Q>`, the payload as any `Deserialize`; `Caller`, the user who
-///   asks; `Responder<R>`, to answer later or more than once; `Cx<'_, Service>`; the plugin's data, as
+/// - Any of these parameters: `Request<Q>`, the payload as any `Deserialize`; `Caller`, the user who sent it;
+///   `Responder<R>`, to respond later or more than once; `Cx<'_, Service>`; the plugin's data, as
 ///   `InstanceData<'_, D>` and `JobsData<'_, D>`; `Remote<Self>`.
-/// - It returns the answer, any `Serialize`, or a `Result` of it with `ServiceError`. With a `Responder`
-///   it returns nothing, or `Result<(), ServiceError>`.
+/// - It returns the response, any `Serialize`, or a `Result` of it with `ServiceError`. With a `Responder` it
+///   returns nothing, or `Result<(), ServiceError>`.
 /// - `async` like a [handler](macro@on): then it takes owned parameters and no receiver.
 ///
 /// # Examples
@@ -319,12 +328,13 @@ pub fn service(_args: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// # Arguments
 ///
-/// | argument | meaning | default |
-/// |---|---|---|
-/// | `version = N` | The version of the type's stored form, from 1. Raise it when an older form can't be read any more. | `1` |
-/// | `upgrade = FUNCTION` | Makes a value of what an older version stored: `fn(u32, serde_json::Value) -> Result<Self, UpgradeError>`, called with that version and the stored JSON. Needs a version of at least 2. | reading older data fails with a `DataError` |
-/// | `volatile` | The data is kept in memory only, and gone after a restart. Not beside a version. | stored |
-/// | `crate = PATH` | Where `jobtap-core` is. | `::jobtap_core` |
+/// - `version = N`: the version of the type's stored form, from 1, which is the default. Raise it when an older
+///   form can't be read any more.
+/// - `upgrade = FUNCTION`: makes a value from what an older version stored:
+///   `fn(u32, serde_json::Value) -> Result<Self, UpgradeError>`, called with that version and the stored JSON.
+///   It needs a version of at least 2. Without it, reading older data fails with a `DataError`.
+/// - `volatile`: the data is kept in memory only, and lost at a restart. It can't be combined with a version.
+/// - `crate = PATH`: where `jobtap-core` is, by default `::jobtap_core`.
 ///
 /// # Examples
 ///
@@ -374,12 +384,13 @@ pub fn data(args: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// # Arguments
 ///
-/// | argument | meaning | default |
-/// |---|---|---|
-/// | `"NAME"` | The topic's name in messages and statistics: letters, digits, `-`, `_` and `.`. Begin with your plugin's name; names that begin with `job`, `conf`, `plugin`, `unload` or `service` are the manager's. | required |
-/// | `answer = TYPE` | What a handler returns: an owned type, since it is handed to the plugin that asked. | `()` |
-/// | `job` | The topic is about a job: its handlers can take `&Job`. | about no job |
-/// | `crate = PATH` | Where `jobtap-core` is. | `::jobtap_core` |
+/// - `"NAME"`, required: the topic's name in messages and statistics, of letters, digits, `-`, `_` and `.`. Begin
+///   with your plugin's name; names that begin with `job`, `conf`, `plugin`, `unload` or `service` are the
+///   manager's.
+/// - `answer = TYPE`: what a handler returns, by default `()`: an owned type, since it is handed to the plugin
+///   that asked.
+/// - `job`: the topic is about a job, so that its handlers can take `&Job`.
+/// - `crate = PATH`: where `jobtap-core` is, by default `::jobtap_core`.
 ///
 /// # Examples
 ///
@@ -430,8 +441,8 @@ pub fn topic(args: TokenStream, item: TokenStream) -> TokenStream {
     topic::topic(args.into(), item.into()).into()
 }
 
-/// Expands a mark that stands outside of an impl block under `#[jobtap_plugin]`, which removes the marks
-/// inside: to an error that says so.
+/// Expands a mark outside of an impl block under `#[jobtap_plugin]` to an error that says so. Inside the block, that
+/// macro removes the marks.
 fn outside(attribute: &str, item: TokenStream) -> TokenStream {
     let message = format!(
         "`#[{attribute}]` works inside an impl block under `#[jobtap_plugin]`\n\

@@ -70,7 +70,7 @@ pub(crate) fn topic(args: TokenStream, item: TokenStream) -> TokenStream {
     let store = ErrorStore::default();
     let errors = store.sink();
     let args = read(args, &errors);
-    // With a mistake in its arguments the struct is a topic still, so that its uses compile.
+    // Even with a mistake in its arguments, the struct becomes a topic, so that its uses compile.
     let expanded = errors.ok(kind(&item)).map(|kind| expand(&args, &kind));
     let errors = store.to_compile_errors();
     quote!(#item #expanded #errors)
@@ -166,7 +166,7 @@ fn expand(args: &TopicArgs, kind: &Ident) -> TokenStream {
     }
 }
 
-/// Refuses names of the manager's own, and those that no topic can have.
+/// Refuses names that belong to the manager, and names that no topic can have.
 fn check_name(name: &LitStr) -> syn::Result<()> {
     let text = name.value();
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -224,7 +224,7 @@ impl Visit<'_> for Borrowed {
         }
     }
 
-    // What a function borrows is its caller's.
+    // A function borrows from its caller, so this isn't a borrow in the answer.
     fn visit_type_fn_ptr(&mut self, _: &TypeFnPtr) {}
 
     fn visit_parenthesized_generic_arguments(&mut self, _: &ParenthesizedGenericArguments) {}

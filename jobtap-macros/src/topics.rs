@@ -1,7 +1,9 @@
-//! The topics that `#[on]` knows by their strings, and what it answers to a string that names no topic.
+//! The topics that `#[on]` knows by their strings, and what was probably meant by another string.
 
 use jobtap_topics::suggest::{nearest, slip_of};
 use jobtap_topics::{EVENT_TOPICS, TOPICS, Topic};
+
+use crate::no_topic::NoTopic;
 
 /// A topic of the job manager as `#[on]` found it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,7 +12,7 @@ pub(crate) struct Found {
     pub(crate) type_name: &'static str,
     /// The topic, or its family with `*`.
     pub(crate) topic: &'static str,
-    /// The member of the family; empty where the topic is no family.
+    /// The member of the family; empty if the topic is not a family.
     pub(crate) key: String,
     /// Whether a handler may be `async`.
     pub(crate) may_be_async: bool,
@@ -34,8 +36,7 @@ pub(crate) fn is_type(name: &str) -> bool {
     topics.chain(["Later", "Service"]).any(|known| known == name)
 }
 
-/// Returns the string of a topic that is named by its type; of a family, with a member that shows the
-/// form.
+/// Returns the string of the topic with this type; for a family, with a member that shows the form.
 pub(crate) fn string_of(type_name: &str) -> Option<String> {
     let topic = TOPICS.iter().chain(EVENT_TOPICS).find(|topic| topic.type_name == type_name)?;
     Some(topic.name.replace('*', topic.example.unwrap_or("*")))
@@ -44,41 +45,31 @@ pub(crate) fn string_of(type_name: &str) -> Option<String> {
 /// Finds a topic by its string.
 ///
 /// # Errors
-/// A sentence for the author, with the topic that was probably meant.
-pub(crate) fn find(name: &str) -> Result<Found, String> {
+/// No topic has this string.
+pub(crate) fn find(name: &str) -> Result<Found, NoTopic> {
     if let Some(topic) = TOPICS.iter().find(|topic| topic.name == name && topic.example.is_none()) {
         return Ok(found(topic, topic.name, ""));
     }
     for topic in families() {
         let family = topic.name;
-        let prefix = family.trim_end_matches('*');
-        let Some(key) = name.strip_prefix(prefix) else { continue };
+        let Some(key) = name.strip_prefix(family.trim_end_matches('*')) else { continue };
         if key.is_empty() || (key != "*" && !key.chars().all(is_key_char)) {
-            return Err(format!(
-                "`{name}` names no member of `{family}`\n\
-                 note: write one name, as in `{prefix}{}`, or `{family}` for all",
-                topic.example.unwrap_or_default()
-            ));
+            let example = topic.example.unwrap_or_default();
+            return Err(NoTopic::Member { name: name.to_owned(), family, example });
         }
-        if let Some(scheme) = (family == "job.dependency.*").then(|| as_scheme(key))
-            && scheme != key
+        if let Some(meant) = (family == "job.dependency.*").then(|| as_scheme(key))
+            && meant != key
         {
-            return Err(format!(
-                "no dependency can have the scheme `{key}`: it begins with a letter and has lower-case \
-                 letters, digits, `+`, `-` and `.`\nnote: write `{prefix}{scheme}`"
-            ));
+            return Err(NoTopic::Scheme { written: key.to_owned(), meant });
         }
         if let Some(meant) = (family == "job.event.*").then(|| slip_of(key, events())).flatten() {
-            return Err(format!(
-                "no event is named `{key}`; did you mean `{prefix}{meant}`?\n\
-                 note: if a plugin posts an event of this name, rename it, since it reads like a mistake"
-            ));
+            return Err(NoTopic::Event { written: key.to_owned(), meant });
         }
         // Some events are topics of their own, with the string of their family.
         let own = EVENT_TOPICS.iter().find(|event| event.name == name);
         return Ok(found(own.unwrap_or(topic), family, key));
     }
-    Err(unknown(name))
+    Err(unknown(name.to_owned()))
 }
 
 fn found(topic: &Topic, family: &'static str, key: &str) -> Found {
@@ -91,28 +82,20 @@ fn families() -> impl Iterator<Item = &'static Topic> + Clone {
     TOPICS.iter().filter(|topic| topic.example.is_some())
 }
 
-/// Says that no topic has this name, and what to write instead.
-fn unknown(name: &str) -> String {
-    if let Some(instead) = serves(name) {
-        return format!("jobtap has no topic `{name}`\nnote: {instead}");
+/// The error for a name that no topic has and no family begins with.
+fn unknown(name: String) -> NoTopic {
+    if let Some(instead) = serves(&name) {
+        return NoTopic::Foreign { name, instead };
     }
     if name.contains(['*', '?', '[']) {
-        return format!(
-            "`{name}` is a pattern, and a handler names its topics\n\
-             note: write each one, as in `#[on(\"job.state.run\", \"job.state.cleanup\")]`; only \
-             `job.*`, `job.state.*`, `job.event.*`, `job.dependency.*` and `job.update.*` stand for \
-             many"
-        );
+        return NoTopic::Pattern { name };
     }
     let single = TOPICS.iter().filter(|topic| topic.example.is_none());
     let known = single.chain(families()).map(|topic| topic.name);
-    let meant = nearest(name, known.clone()).map(str::to_owned);
-    match meant.or_else(|| short_for(name, known.clone())) {
-        Some(meant) => format!("no topic is named `{name}`; did you mean `{meant}`?"),
-        None => format!(
-            "no topic is named `{name}`\nnote: the topics are {}",
-            known.map(|topic| format!("`{topic}`")).collect::<Vec<_>>().join(", ")
-        ),
+    let meant = nearest(&name, known.clone()).map(str::to_owned);
+    match meant.or_else(|| short_for(&name, known.clone())) {
+        Some(meant) => NoTopic::Misspelt { name, meant },
+        None => NoTopic::Unknown { name, known: known.collect() },
     }
 }
 
@@ -142,7 +125,7 @@ fn is_key_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '+')
 }
 
-/// Names of moments in Flux and Slurm that are no topics here, and what serves instead.
+/// Names of moments in Flux and Slurm that are not topics here, and what serves instead.
 const SERVES: &[(&str, &str)] = &[
     (
         "job.state.new",
@@ -225,8 +208,8 @@ fn serves(name: &str) -> Option<&'static str> {
     SERVES.iter().find(|(known, _)| *known == name).map(|(_, instead)| *instead)
 }
 
-/// Returns the topic of which `name` is the last word, or all but the first: `validate`, `state.run`,
-/// `job.run`.
+/// Returns the topic whose last words are `name`, with or without `job.` before them: `validate`,
+/// `state.run`, `job.run`.
 fn short_for<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let words = name.strip_prefix("job.").unwrap_or(name);
     if words.is_empty() {
@@ -244,6 +227,11 @@ fn short_for<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option
 mod tests {
     use super::*;
 
+    /// What the author of this string reads.
+    fn error(name: &str) -> String {
+        find(name).unwrap_err().to_string()
+    }
+
     #[test]
     fn a_member_of_a_family_keeps_its_name() {
         let found = find("job.dependency.afterok").unwrap();
@@ -258,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_misspelt_event_is_not_taken_for_a_plugins_own() {
-        let error = find("job.event.finsh").unwrap_err();
+        let error = error("job.event.finsh");
         assert!(error.contains("did you mean `job.event.finish`?"), "{error}");
         for event in events().chain(["finished", "checkpoint"]) {
             find(&format!("job.event.{event}")).unwrap();
@@ -270,7 +258,7 @@ mod tests {
         for (name, scheme) in
             [("AfterQuota", "after-quota"), ("after_quota", "after-quota"), ("2nd", "nd")]
         {
-            let error = find(&format!("job.dependency.{name}")).unwrap_err();
+            let error = error(&format!("job.dependency.{name}"));
             assert!(error.ends_with(&format!("write `job.dependency.{scheme}`")), "{error}");
         }
         for scheme in ["begin-time", "x+y.z2", "*"] {
@@ -280,20 +268,18 @@ mod tests {
 
     #[test]
     fn a_misspelt_topic_is_answered_with_the_one_meant() {
-        assert!(find("job.state.runs").unwrap_err().contains("did you mean `job.state.run`?"));
-        assert!(find("validate").unwrap_err().contains("did you mean `job.validate`?"));
-        assert!(find("weather").unwrap_err().contains("the topics are"));
+        assert!(error("job.state.runs").contains("did you mean `job.state.run`?"));
+        assert!(error("validate").contains("did you mean `job.validate`?"));
+        assert!(error("weather").contains("the topics are"));
     }
 
     #[test]
     fn a_name_of_flux_or_slurm_is_answered_with_what_serves() {
-        assert!(find("job.state.new").unwrap_err().contains("`job.validate`"));
-        assert!(find("job_submit").unwrap_err().contains("`slurm.job_submit`"));
-        assert!(
-            find("slurm.job_submits").unwrap_err().contains("did you mean `slurm.job_submit`?")
-        );
-        assert!(find("epilog").unwrap_err().contains("`job.state.cleanup`"));
-        assert!(find("job.state.r*").unwrap_err().contains("is a pattern"));
+        assert!(error("job.state.new").contains("`job.validate`"));
+        assert!(error("job_submit").contains("`slurm.job_submit`"));
+        assert!(error("slurm.job_submits").contains("did you mean `slurm.job_submit`?"));
+        assert!(error("epilog").contains("`job.state.cleanup`"));
+        assert!(error("job.state.r*").contains("is a pattern"));
     }
 
     #[test]

@@ -1,16 +1,17 @@
-//! `libpmi.so`: how the processes of an MPI program that runs as a job find each other.
+//! `libpmi.so`, through which the processes of an MPI program that runs as a job find each other.
 //!
-//! An MPI library that has no protocol of its own to the launcher loads a library for it, by the functions of PMI's
-//! headers `pmi.h` and `pmi2.h`. Open MPI 4 does so in each job, since `FLUX_JOB_ID` tells it that Flux has started
-//! the job, and takes the library's path from `FLUX_PMI_LIBRARY_PATH`. This one speaks to the manager's shepherd.
+//! An MPI library that doesn't implement the launcher's protocol itself loads a library that does, and calls the
+//! functions of PMI's headers `pmi.h` and `pmi2.h`. Open MPI 4 does so in each job, since `FLUX_JOB_ID` tells it that
+//! Flux has started the job; it takes the library's path from `FLUX_PMI_LIBRARY_PATH`. This library talks to the
+//! manager's shepherd.
 //!
-//! A manager is one file, so it contains the library, and its shepherd writes it where tasks find it. The build script
-//! compiles it from `src/library/`, which says how it is made.
+//! A manager is one file, so it contains the library, and its shepherd writes the library to where tasks find it. The
+//! build script compiles it from `src/library/`, whose documentation describes its design.
 
-/// The content of the file `libpmi.so`, which has the functions of both headers.
+/// The content of the file `libpmi.so`, which defines the functions of both headers.
 pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libpmi.so"));
 
-// For its tests alone: what a manager has of it are the bytes above.
+// Only for the library's tests: a manager uses the bytes above.
 #[cfg(test)]
 mod library;
 

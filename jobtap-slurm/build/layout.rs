@@ -1,18 +1,19 @@
-//! The layout of Slurm's structures, as the C compiler sees it.
+//! Determines the layout of Slurm's structures by means of the C compiler.
 //!
-//! The compiler is asked for the assembly of a function that has each number as a line of text. So
-//! nothing is run, and a compiler for another machine tells the layout of that one.
+//! The compiler translates a function whose assembly contains each number as a line of text. So nothing
+//! is run, and a cross compiler reports the layout for its target.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
+use crate::error::BuildError;
 use crate::headers::Headers;
 
-/// A structure: the constant that gets its members, the name of its type in C, and where and between which
-/// lines the header declares it.
+/// A structure: the constant that gets its members, the name of its type in C, the header that declares it,
+/// and the texts at which its declaration begins and ends.
 struct Structure {
     constant: &'static str,
     c_type: &'static str,
@@ -99,16 +100,16 @@ const STRUCTURES: &[Structure] = &[
     },
 ];
 
-/// What marks the compiler's answers in the assembly.
+/// Marks the lines with the numbers in the assembly.
 const MARK: &str = "JOBTAP-LAYOUT";
 
-/// The constants of all structures, as Rust.
-pub(crate) fn of(headers: &Headers, out: &Path) -> Result<String, String> {
+/// Returns the constants of all structures as Rust code.
+pub(crate) fn generate(headers: &Headers, out: &Path) -> Result<String, BuildError> {
     let mut rows = Vec::new();
     for structure in STRUCTURES {
         let members = members(structure, headers)?;
         if members.is_empty() {
-            return Err(format!("no members of {} found in the headers", structure.c_type));
+            return Err(BuildError::NoMembers { c_type: structure.c_type });
         }
         rows.push((structure, members));
     }
@@ -121,7 +122,7 @@ pub(crate) fn of(headers: &Headers, out: &Path) -> Result<String, String> {
             let key = format!("{}.{member}", structure.constant);
             let answer = answers.iter().find(|answer| answer.key == key);
             let Some(Answer { offset, size, kind, .. }) = answer else {
-                return Err(format!("the C compiler says nothing of {key}"));
+                return Err(BuildError::NoAnswer { member: key });
             };
             let kind = match kind {
                 1 => "Kind::Text".to_owned(),
@@ -140,18 +141,22 @@ pub(crate) fn of(headers: &Headers, out: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-/// The names of the members in a declaration: the last word before each semicolon, but for arrays, bit fields
-/// and functions.
-fn members(structure: &Structure, headers: &Headers) -> Result<Vec<String>, String> {
+/// Returns the names of the members in a declaration: the last word before each semicolon, and for a pointer to a
+/// function the name in its parentheses. Arrays and bit fields are left out.
+fn members(structure: &Structure, headers: &Headers) -> Result<Vec<String>, BuildError> {
     let file = match structure.file {
         File::Include(file) => headers.include.join(file),
         File::Source(file) => headers.source.join(file),
     };
     println!("cargo::rerun-if-changed={}", file.display());
-    let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let text = match fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(error) => return Err(BuildError::File { file, error }),
+    };
     let text = without_comments(&text);
-    let missing = || format!("{}: no declaration of {}", file.display(), structure.c_type);
-    // Where the end names the type it is found first, and the beginning is the last before it.
+    let missing = || BuildError::NoDeclaration { file: file.clone(), c_type: structure.c_type };
+    // If the end of the declaration contains the type's name, look for the end first and take the last possible
+    // beginning before it: only the end is unique then.
     let body = if structure.end.contains(' ') {
         let (before, _) = text.split_once(structure.end).ok_or_else(missing)?;
         before.rsplit_once(structure.begin).ok_or_else(missing)?.1
@@ -195,7 +200,7 @@ fn without_comments(text: &str) -> String {
     kept.lines().map(|text| line(text) + "\n").collect()
 }
 
-/// The C file whose assembly has the answers.
+/// Returns the C file whose assembly contains the numbers.
 fn question(rows: &[(&Structure, Vec<String>)]) -> String {
     let mut text = String::from(
         "#include <stddef.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <time.h>\n\
@@ -229,30 +234,33 @@ struct Answer {
     kind: u8,
 }
 
-/// Compiles the question to assembly, and reads the answers.
-fn ask(headers: &Headers, out: &Path, question: &str) -> Result<Vec<Answer>, String> {
-    let write = |name: &str, text: &str| -> Result<PathBuf, String> {
+/// Compiles the C file to assembly and reads the numbers.
+fn ask(headers: &Headers, out: &Path, question: &str) -> Result<Vec<Answer>, BuildError> {
+    let write = |name: &str, text: &str| {
         let file = out.join(name);
-        fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
-        Ok(file)
+        match fs::write(&file, text) {
+            Ok(()) => Ok(file),
+            Err(error) => Err(BuildError::File { file, error }),
+        }
     };
-    // Nothing that `configure` finds out has an influence on these structures.
+    // The source includes config.h. Nothing that `configure` writes there affects these structures.
     write("config.h", "#define HAVE_CONFIG_H 1\n")?;
     let file = write("layout.c", question)?;
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let mut command = Command::new(&compiler);
     command.args(["-std=gnu11", "-w", "-O0", "-S", "-o", "-"]).arg(&file);
-    // The source's own copy of the public headers has no version in it; the system's do.
+    // The public headers come before the source's own copy of them, which lacks the version.
     for directory in [out, headers.include.as_path(), headers.source.as_path()] {
         command.arg("-I").arg(directory);
     }
-    let output = command.output().map_err(|error| {
-        format!("the C compiler {compiler}, which tells the layout of Slurm's structures: {error}")
-    })?;
+    let output = match command.output() {
+        Ok(output) => output,
+        Err(error) => return Err(BuildError::NoCompiler { compiler, error }),
+    };
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let first: Vec<&str> = said.lines().take(10).collect();
-        return Err(format!("{compiler} can't read Slurm's headers:\n{}", first.join("\n")));
+        return Err(BuildError::Compiler { compiler, said: first.join("\n") });
     }
     let assembly = String::from_utf8_lossy(&output.stdout);
     let answers = assembly.lines().filter_map(|line| {

@@ -1,21 +1,24 @@
-//! Finds the headers of Slurm, and writes down where the members of its structures are.
+//! Finds Slurm's headers and generates the offsets of the members of its structures.
 //!
-//! Slurm's structures change with each of its versions, and some of them are not public. So nothing of
-//! them is written down in this crate: it is read from the headers of the Slurm that a file is built for,
-//! on the machine that builds it. A C compiler tells the layout, since it is what Slurm was built with, and
-//! a C compiler is there wherever Rust can link. (bindgen would need a libclang beside it, and would bring
-//! hundreds of types of which the members of eight are used, each by its name.)
+//! Slurm's structures change with each of its versions, and some of them are not public. So this crate
+//! doesn't contain their layout: the build reads it from the headers of the Slurm for which a plugin file is
+//! built. The C compiler determines the layout, since Slurm was built with one, and a C compiler is present
+//! wherever Rust can link. (bindgen would need libclang as well, and would generate hundreds of types, of
+//! which this crate uses ten, and looks up their members by name anyway.)
 //!
-//! Without the feature `binding` nothing is looked for, and the crate has no part that Slurm calls.
+//! Without the feature `binding` this script does nothing, and the crate has no functions that Slurm calls.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "so a build script talks to cargo")]
 
+mod error;
 mod headers;
 mod layout;
 mod version;
 
 use std::path::PathBuf;
 use std::process::exit;
+
+use self::error::BuildError;
 
 fn main() {
     println!("cargo::rerun-if-env-changed=SLURM_INCLUDE_DIR");
@@ -32,14 +35,15 @@ fn main() {
 }
 
 /// Writes `layout.rs` into the directory for generated files.
-fn bind() -> Result<(), String> {
-    let out = std::env::var_os("OUT_DIR").map(PathBuf::from).ok_or("OUT_DIR is not set")?;
+fn bind() -> Result<(), BuildError> {
+    let out = std::env::var_os("OUT_DIR").map(PathBuf::from).ok_or(BuildError::NoOutDir)?;
     let headers = headers::find()?;
-    let version = version::of(&headers)?;
-    let layout = layout::of(&headers, &out)?;
+    let version = version::read_number(&headers)?;
+    let layout = layout::generate(&headers, &out)?;
     let text = format!(
         "/// The number of the Slurm that this file is built for.\n\
          pub(super) const VERSION: u32 = {version:#x};\n{layout}"
     );
-    std::fs::write(out.join("layout.rs"), text).map_err(|error| format!("layout.rs: {error}"))
+    let wrong = |error| BuildError::File { file: "layout.rs".into(), error };
+    std::fs::write(out.join("layout.rs"), text).map_err(wrong)
 }

@@ -1,15 +1,17 @@
-//! Which Slurm the headers are of.
+//! Determines the version of Slurm that the headers belong to.
 
 use std::fs;
 use std::path::Path;
 
+use crate::error::BuildError;
 use crate::headers::Headers;
 
-/// The versions that this crate knows: what its functions take, and when slurmctld and slurmd call them.
-const KNOWN: [&str; 1] = ["22.05"];
+/// The versions that this crate supports: the parameters of the plugin functions, and when slurmctld and slurmd call
+/// them, depend on the version.
+const KNOWN: &[&str] = &["22.05"];
 
-/// The number of the version, which Slurm compares with its own when it loads a plugin.
-pub(crate) fn of(headers: &Headers) -> Result<u32, String> {
+/// Returns the version number, which Slurm compares with its own when it loads a plugin.
+pub(crate) fn read_number(headers: &Headers) -> Result<u32, BuildError> {
     let file = headers.include.join("slurm/slurm_version.h");
     let text = read(&file)?;
     let number = text.lines().find_map(|line| {
@@ -17,23 +19,18 @@ pub(crate) fn of(headers: &Headers) -> Result<u32, String> {
         let digits = rest.trim().trim_start_matches("0x");
         u32::from_str_radix(digits, 16).ok()
     });
-    let number = number.ok_or_else(|| format!("{}: no SLURM_VERSION_NUMBER", file.display()))?;
+    let Some(number) = number else { return Err(BuildError::NoVersion { file }) };
     let series = format!("{}.{:02}", number >> 16, number >> 8 & 0xff);
     if !KNOWN.contains(&series.as_str()) {
-        return Err(format!(
-            "{} is of Slurm {series}, and this version of jobtap-slurm knows {}: what Slurm passes to its \
-             plugins changes between its versions, so nothing is built for one that was not tried. Use a \
-             newer jobtap, or build against a Slurm of these",
-            file.display(),
-            KNOWN.join(", ")
-        ));
+        return Err(BuildError::UnknownSeries { file, series, known: KNOWN });
     }
     check_source(headers, number, &series)?;
     Ok(number)
 }
 
-/// Both must be of one release: a member that moved would be read from the wrong place.
-fn check_source(headers: &Headers, number: u32, series: &str) -> Result<(), String> {
+/// Checks that the public headers and the source belong to one release. Otherwise a member could be read at a wrong
+/// offset.
+fn check_source(headers: &Headers, number: u32, series: &str) -> Result<(), BuildError> {
     let file = headers.source.join("META");
     let text = read(&file)?;
     let version = text.lines().find_map(|line| line.trim().strip_prefix("Version:"));
@@ -42,15 +39,15 @@ fn check_source(headers: &Headers, number: u32, series: &str) -> Result<(), Stri
     if version == expected {
         return Ok(());
     }
-    Err(format!(
-        "the headers below {} are of Slurm {expected}, and the source in {} of {version:?}: take both of one \
-         release, that of your daemons",
-        headers.include.display(),
-        headers.source.display()
-    ))
+    Err(BuildError::TwoReleases {
+        include: headers.include.clone(),
+        of_headers: expected,
+        source: headers.source.clone(),
+        of_source: version.to_owned(),
+    })
 }
 
-fn read(file: &Path) -> Result<String, String> {
+fn read(file: &Path) -> Result<String, BuildError> {
     println!("cargo::rerun-if-changed={}", file.display());
-    fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))
+    fs::read_to_string(file).map_err(|error| BuildError::File { file: file.to_owned(), error })
 }

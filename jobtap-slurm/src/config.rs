@@ -8,10 +8,11 @@
 //! request-timeout = "8s"  # how long slurmctld waits for the plugins' answer to a request
 //! ```
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use jobtap_core::host::SetupError;
 use jobtap_core::job::Fsd;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -19,18 +20,18 @@ use serde_json::{Map, Value};
 /// The name of the file.
 pub const FILE: &str = "jobtap.toml";
 
-/// How long slurmctld waits for an answer to a request by default. A command of the user's gives up after
-/// `MessageTimeout`, by default 10 s, and would not show the message of a refusal that comes later.
+/// How long slurmctld waits for the plugins' answer to a request by default. The user's command gives up after
+/// `MessageTimeout`, by default 10 s, and wouldn't show the message of a refusal that comes later.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// What the file says.
+/// The content of the file.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
-    /// All of it; an empty table if there is no file.
+    /// The whole file; an empty table if there is no file.
     pub(crate) whole: Value,
     /// The directory of the file.
     pub(crate) directory: PathBuf,
-    /// How long slurmctld waits for an answer.
+    /// How long slurmctld waits for the plugins' answer.
     pub(crate) request_timeout: Duration,
 }
 
@@ -41,55 +42,82 @@ struct Settings {
     request_timeout: Option<Fsd>,
 }
 
+/// Why the file can't be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {fault}", file.display())]
+pub struct ConfigError {
+    /// The file.
+    pub file: PathBuf,
+    /// What is wrong with it.
+    pub fault: ConfigFault,
+}
+
+/// What is wrong with the file.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigFault {
+    /// It can't be read.
+    #[error(transparent)]
+    Read(#[from] io::Error),
+    /// It is not TOML.
+    #[error("line {line}: {message}")]
+    Syntax {
+        /// The line, from 1.
+        line: usize,
+        /// The parser's message.
+        message: String,
+    },
+    /// The table `[slurm]` has an unknown key, or a value of a wrong type.
+    #[error("[slurm]: {0}")]
+    Settings(#[from] serde_json::Error),
+    /// `request-timeout` can't be waited for.
+    #[error("[slurm]: request-timeout must be longer than 0 and not infinite")]
+    RequestTimeout,
+}
+
 impl Config {
-    /// Reads the file. One that isn't there is an empty one, since plugins need no configuration.
-    pub(crate) fn read(file: &Path) -> Result<Self, String> {
+    /// Reads the file. A missing file counts as an empty one, since the plugins may need no configuration.
+    pub(crate) fn read(file: &Path) -> Result<Self, ConfigError> {
+        Self::of_file(file).map_err(|fault| ConfigError { file: file.to_owned(), fault })
+    }
+
+    fn of_file(file: &Path) -> Result<Self, ConfigFault> {
         let text = match std::fs::read_to_string(file) {
-            Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(format!("{}: {error}", file.display())),
+            text => text?,
         };
-        let place = |text: String| format!("{}: {text}", file.display());
-        let whole = parse(&text).map_err(place)?;
-        let settings = match whole.get("slurm") {
-            None => Settings::default(),
-            Some(table) => {
-                Settings::deserialize(table).map_err(|error| place(format!("[slurm]: {error}")))?
-            }
-        };
-        let request_timeout = match settings.request_timeout {
+        let whole = parse(&text)?;
+        let settings = whole.get("slurm").map(Settings::deserialize).transpose()?;
+        let request_timeout = match settings.unwrap_or_default().request_timeout {
             None => REQUEST_TIMEOUT,
             Some(limit) => Duration::try_from_secs_f64(limit.as_secs())
                 .ok()
                 .filter(|limit| !limit.is_zero())
-                .ok_or_else(|| {
-                    place("[slurm]: request-timeout must be longer than 0 and not infinite".into())
-                })?,
+                .ok_or(ConfigFault::RequestTimeout)?,
         };
         let directory = file.parent().map(Path::to_owned).unwrap_or_default();
         Ok(Self { whole, directory, request_timeout })
     }
 
-    /// The table of a plugin; an empty one if the file has no such table.
-    pub(crate) fn plugin(&self, name: &str) -> Result<Value, String> {
+    /// Returns the table of a plugin, which is empty if the file has no such table.
+    pub(crate) fn plugin(&self, name: &str) -> Result<Value, SetupError> {
         match self.whole.get("plugins").and_then(|plugins| plugins.get(name)) {
             None => Ok(Value::Object(Map::new())),
             Some(table @ Value::Object(_)) => Ok(table.clone()),
-            Some(_) => Err(format!("[plugins.{name}] must be a table")),
+            Some(_) => Err(SetupError::NoTable(name.to_owned())),
         }
     }
 }
 
-fn parse(text: &str) -> Result<Value, String> {
+fn parse(text: &str) -> Result<Value, ConfigFault> {
     let table: toml::Table = toml::from_str(text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
         let line = text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1;
-        format!("line {line}: {}", error.message())
+        ConfigFault::Syntax { line, message: error.message().to_owned() }
     })?;
     Ok(to_json(toml::Value::Table(table)))
 }
 
-/// A TOML value as JSON. A date becomes its text, and a number that JSON does not have becomes null.
+/// Converts TOML to JSON. A date becomes a string, and a number that JSON can't represent becomes null.
 fn to_json(value: toml::Value) -> Value {
     match value {
         toml::Value::String(text) => Value::String(text),
@@ -108,12 +136,11 @@ fn to_json(value: toml::Value) -> Value {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Config, String> {
+    fn read(text: &str) -> Result<Config, ConfigError> {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join(FILE);
         std::fs::write(&file, text).unwrap();
-        let place = file.display().to_string();
-        Config::read(&file).map_err(|error| error.replace(&place, "F"))
+        Config::read(&file).map_err(|error| ConfigError { file: "F".into(), ..error })
     }
 
     #[test]
@@ -134,12 +161,14 @@ mod tests {
 
     #[test]
     fn an_error_names_the_file_and_the_place() {
-        assert!(read("a = 1\nb = = 2").unwrap_err().starts_with("F: line 2: "));
-        let error = read("[slurm]\nrequest-timout = \"1s\"").unwrap_err();
+        let refusal = |text: &str| read(text).unwrap_err().to_string();
+        assert!(refusal("a = 1\nb = = 2").starts_with("F: line 2: "));
+        let error = refusal("[slurm]\nrequest-timout = \"1s\"");
         assert!(error.starts_with("F: [slurm]: unknown field `request-timout`"), "{error}");
-        let error = read("[slurm]\nrequest-timeout = \"0\"").unwrap_err();
+        let error = refusal("[slurm]\nrequest-timeout = \"0\"");
         assert_eq!(error, "F: [slurm]: request-timeout must be longer than 0 and not infinite");
         let config = read("[plugins]\nlimits = 3").unwrap();
-        assert_eq!(config.plugin("limits").unwrap_err(), "[plugins.limits] must be a table");
+        let error = config.plugin("limits").unwrap_err().to_string();
+        assert_eq!(error, "[plugins.limits] must be a table");
     }
 }

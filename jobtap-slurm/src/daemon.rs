@@ -1,4 +1,4 @@
-//! What the adapter uses of slurmctld and slurmd.
+//! The functions of slurmctld and slurmd that the adapter uses.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,41 +8,42 @@ use jobtap_core::plugin::Level;
 
 /// The daemon that has loaded the file: slurmctld or slurmd.
 ///
-/// The module `ffi` implements it by Slurm's functions. [`testing::Recorder`](crate::testing::Recorder)
-/// records what is called.
+/// The module `ffi` implements it with Slurm's functions. [`testing::Recorder`](crate::testing::Recorder)
+/// records the calls.
 pub trait Daemon: Send + Sync + 'static {
     /// Writes a line to the daemon's log.
     fn log(&self, level: Level, text: &str);
 
-    /// Writes to the log that a plugin has made a call which isn't served.
+    /// Logs that a plugin has made a call that Slurm doesn't support.
     fn unserved(&self, text: &str) {
         self.log(Level::Error, text);
     }
 
-    /// The path of a configuration file of this name, beside slurm.conf.
+    /// Returns the path of a configuration file with this name in the directory of slurm.conf.
     fn config_file(&self, name: &str) -> PathBuf;
 
-    /// When the daemon has read slurm.conf last; another value after each `scontrol reconfigure`.
+    /// The time at which the daemon last read slurm.conf. It changes with each `scontrol reconfigure`.
     fn configured_at(&self) -> i64;
 
     /// `PrologEpilogTimeout`; `None` if there is no limit.
     fn prep_timeout(&self) -> Option<Duration>;
 
-    /// Prepares a thread of this crate's own, at its start: signals are for the daemon's threads.
+    /// Called at the start of each thread that this crate creates. Blocks signals, which the daemon's own threads
+    /// handle.
     fn prepare_thread(&self);
 
-    /// Tells slurmctld how the controller's prolog or epilog of a job has ended. Waits for slurmctld's locks, so
-    /// it is called from a thread that holds no lock and that nothing waits for.
+    /// Reports to slurmctld how PrologSlurmctld or EpilogSlurmctld of a job has ended. Waits for slurmctld's locks,
+    /// so the calling thread must hold no lock, and nothing may wait for it.
     fn controller_ended(&self, part: Part, job: u32, end: &PrepEnd);
 
-    /// Whether a job of slurmctld's is over, such as one that was cancelled: nothing waits for its prolog any more.
-    /// It waits for slurmctld's locks as [`controller_ended`](Self::controller_ended) does.
+    /// Whether a job of slurmctld's has ended, for example because it was canceled: nothing waits for its prolog any
+    /// more. Waits for slurmctld's locks, as [`controller_ended`](Self::controller_ended) does.
     fn is_over(&self, _job: u32) -> bool {
         false
     }
 
-    /// Runs or signals a process of a plugin. Returns what the adapter is to do itself, which a real daemon leaves
-    /// all to it.
+    /// Intercepts a command to run or signal a process of a plugin. Returns the command if the adapter is to carry it
+    /// out, which is always the case in a real daemon.
     fn run_process(&self, command: ProcessCommand) -> Option<ProcessCommand> {
         Some(command)
     }
@@ -51,9 +52,9 @@ pub trait Daemon: Send + Sync + 'static {
 /// A prolog or an epilog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Part {
-    /// Before the job's tasks.
+    /// Runs before the job's tasks.
     Prolog,
-    /// After them.
+    /// Runs after the job's tasks.
     Epilog,
 }
 
@@ -62,10 +63,10 @@ pub enum Part {
 pub enum PrepEnd {
     /// All have succeeded.
     Done,
-    /// At least one has failed; the text is that of the first.
+    /// At least one has failed; the text is from the first that did.
     Failed(String),
     /// They took longer than `PrologEpilogTimeout`.
     TimedOut,
-    /// The job was cancelled meanwhile.
+    /// The job was canceled meanwhile.
     Cancelled,
 }

@@ -1,6 +1,6 @@
-//! What a generated crate of the kind `cdylib` names to become a plugin of Slurm's.
+//! The macros by which a generated crate of the type `cdylib` becomes a Slurm plugin.
 
-/// Makes the crate a job_submit plugin of this name with these plugins, in this order. Its file must be
+/// Makes the crate a job_submit plugin with this name that contains these plugins, in this order. Its file must be
 /// named `job_submit_NAME.so`.
 ///
 /// ```ignore
@@ -19,6 +19,7 @@ macro_rules! export_job_submit {
             user: u32,
             message: *mut *mut ::std::ffi::c_char,
         ) -> ::std::ffi::c_int {
+            // SAFETY: only slurmctld calls this, as `ffi::job_submit` requires.
             unsafe { $crate::ffi::job_submit(descriptor, user, message) }
         }
 
@@ -28,12 +29,13 @@ macro_rules! export_job_submit {
             record: *mut ::std::ffi::c_void,
             user: u32,
         ) -> ::std::ffi::c_int {
+            // SAFETY: only slurmctld calls this, as `ffi::job_modify` requires.
             unsafe { $crate::ffi::job_modify(descriptor, record, user) }
         }
     };
 }
 
-/// Makes the crate a PrEp plugin of this name with these plugins, in this order. Its file must be named
+/// Makes the crate a PrEp plugin with this name that contains these plugins, in this order. Its file must be named
 /// `prep_NAME.so`.
 ///
 /// ```ignore
@@ -47,6 +49,7 @@ macro_rules! export_prep {
 
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn prep_p_register_callbacks(callbacks: *mut ::std::ffi::c_void) {
+            // SAFETY: only slurmctld calls this, with its callbacks.
             unsafe { $crate::ffi::prep_register_callbacks(callbacks) }
         }
 
@@ -55,6 +58,7 @@ macro_rules! export_prep {
             env: *mut ::std::ffi::c_void,
             _credential: *mut ::std::ffi::c_void,
         ) -> ::std::ffi::c_int {
+            // SAFETY: only slurmd calls this, with its `job_env_t`.
             unsafe { $crate::ffi::prep_prolog(env) }
         }
 
@@ -63,6 +67,7 @@ macro_rules! export_prep {
             env: *mut ::std::ffi::c_void,
             _credential: *mut ::std::ffi::c_void,
         ) -> ::std::ffi::c_int {
+            // SAFETY: only slurmd calls this, with its `job_env_t`.
             unsafe { $crate::ffi::prep_epilog(env) }
         }
 
@@ -71,6 +76,7 @@ macro_rules! export_prep {
             record: *mut ::std::ffi::c_void,
             is_async: *mut bool,
         ) -> ::std::ffi::c_int {
+            // SAFETY: only slurmctld calls this, as `ffi::prep_prolog_slurmctld` requires.
             unsafe { $crate::ffi::prep_prolog_slurmctld(record, is_async) }
         }
 
@@ -79,17 +85,19 @@ macro_rules! export_prep {
             record: *mut ::std::ffi::c_void,
             is_async: *mut bool,
         ) -> ::std::ffi::c_int {
+            // SAFETY: only slurmctld calls this, as `ffi::prep_epilog_slurmctld` requires.
             unsafe { $crate::ffi::prep_epilog_slurmctld(record, is_async) }
         }
 
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn prep_p_required(call: ::std::ffi::c_int, required: *mut bool) {
+            // SAFETY: only Slurm's daemons call this, with a pointer to a variable.
             unsafe { $crate::ffi::prep_required(call, required) }
         }
     };
 }
 
-/// What all plugins of Slurm's have.
+/// Defines the symbols that every Slurm plugin exports.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __export_plugin {

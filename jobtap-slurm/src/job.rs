@@ -2,20 +2,21 @@
 
 use jobtap_core::host::{JobParts, RequestKey};
 use jobtap_core::job::{Job, JobId, State, Timestamp, Uid, Urgency};
-use jobtap_core::jobspec::Jobspec;
+use jobtap_core::jobspec::{Jobspec, JobspecError};
 use jobtap_core::resource::{Children, Hostlist, Idset, ResourceSet};
 use jobtap_core::slurm::{JOB_STATES, JobDescriptor, JobRecord};
 use serde_json::Value;
 
-/// Ids from here on stand for requests: Slurm's own have 32 bits.
+/// Ids from this one on stand for requests: Slurm's own job ids have 32 bits.
 const REQUESTS: u64 = 1 << 32;
 
-/// The job that a request describes. slurmctld gives it an id later, so that it has one of the request's.
+/// Returns the job that a request describes. slurmctld assigns its id only later, so the job gets one that is derived
+/// from the request.
 pub(crate) fn of_request(
     key: RequestKey,
     user: Uid,
     desc: &JobDescriptor,
-) -> Result<JobParts, String> {
+) -> Result<JobParts, JobspecError> {
     let jobspec = jobspec(desc)?;
     let owner = if desc.user_id == 0 && user.as_u32() != 0 { user } else { Uid(desc.user_id) };
     let mut parts = JobParts::new(job_of(key), owner, jobspec);
@@ -24,22 +25,22 @@ pub(crate) fn of_request(
     Ok(parts)
 }
 
-/// The id of the job that a request describes.
+/// Returns the id of the job that a request describes.
 pub(crate) fn job_of(key: RequestKey) -> JobId {
     JobId::new(REQUESTS + key.0)
 }
 
-/// The request of a job of [`of_request`].
+/// Returns the request that describes a job made by [`of_request`].
 pub(crate) fn request_of(job: JobId) -> RequestKey {
     RequestKey(job.as_u64().wrapping_sub(REQUESTS))
 }
 
-/// A job of slurmctld's.
+/// Converts a job of slurmctld's.
 pub(crate) fn of_record(record: &JobRecord) -> Job {
     parts_of_record(record).into_job()
 }
 
-/// The parts of a job of slurmctld's.
+/// Converts a job of slurmctld's into its parts.
 pub(crate) fn parts_of_record(record: &JobRecord) -> JobParts {
     let desc = descriptor(record);
     let jobspec = jobspec(&desc).unwrap_or_else(|_| Jobspec::unvalidated(Value::Null));
@@ -54,8 +55,8 @@ pub(crate) fn parts_of_record(record: &JobRecord) -> JobParts {
     parts
 }
 
-/// The hosts of a job. What it has on them is not told to plugins, so that no cores are named; a rank has to
-/// have something.
+/// Returns the hosts of a job as an R. Slurm doesn't tell plugins which cores the job has, but a rank in R can't be
+/// without children, so each gets a child `node`.
 pub(crate) fn resources(nodes: &str) -> ResourceSet {
     let hosts: Hostlist = nodes.parse().unwrap_or_default();
     let mut node = Children::default();
@@ -63,14 +64,13 @@ pub(crate) fn resources(nodes: &str) -> ResourceSet {
     ResourceSet::uniform(0, &hosts, node)
 }
 
-fn jobspec(desc: &JobDescriptor) -> Result<Jobspec, String> {
-    // The environment is left out, as in every job that handlers see.
+fn jobspec(desc: &JobDescriptor) -> Result<Jobspec, JobspecError> {
+    // The environment is left out, as from every job that handlers see.
     let desc = JobDescriptor { environment: Default::default(), ..desc.clone() };
-    let document = desc.to_jobspec().map_err(|error| error.to_string())?;
-    Ok(Jobspec::unvalidated(document))
+    desc.to_jobspec().map(Jobspec::unvalidated)
 }
 
-/// What the job asks for, as far as its record tells.
+/// Returns what the job has requested, as far as its record contains it.
 fn descriptor(record: &JobRecord) -> JobDescriptor {
     let record = record.clone();
     JobDescriptor {
@@ -121,7 +121,7 @@ fn seconds(time: u64) -> Timestamp {
     Timestamp::from_secs(time as f64)
 }
 
-/// A state of Slurm's: the lowest 8 bits, with flags above them.
+/// Converts a state of Slurm's, which is in the lowest 8 bits, with flags above them.
 fn state(number: u32) -> State {
     const COMPLETING: u32 = jobtap_core::slurm::JOB_COMPLETING;
     let base = JOB_STATES.iter().find(|(_, known)| *known == number & 0xff).map(|(name, _)| *name);

@@ -1,4 +1,4 @@
-//! What slurmctld's `job_submit` and `job_modify` do.
+//! The implementation of `job_submit` and `job_modify`, which slurmctld calls.
 
 use jobtap_core::plugin::Level;
 use jobtap_core::slurm::{JobDescriptor, JobRecord, Partition, SlurmError, errno};
@@ -7,42 +7,42 @@ use jobtap_core::topic::TopicId;
 use crate::structure::{Structure, read, write_changes};
 use crate::worker::{Plugins, Request};
 
-/// What slurmctld knows beside the request. Each is asked for only if a plugin decides on the request.
+/// What slurmctld knows in addition to the request. It is queried only if a plugin handles the request.
 pub trait Surroundings {
     /// The partitions that the request's user may use.
     fn partitions(&self) -> Vec<Partition>;
 
-    /// The name of a user.
+    /// Returns the name of a user.
     fn user_name(&self, user: u32) -> Option<String>;
 }
 
-/// What slurmctld is told.
+/// The result of a request for slurmctld.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub struct Decision {
     /// 0, or the error with which the request is refused.
     pub code: i32,
-    /// The message to the user, of one or more lines.
+    /// The message to the user, which has one or more lines.
     pub message: Option<String>,
 }
 
 impl Decision {
     const ACCEPTED: Self = Self { code: 0, message: None };
 
-    /// The refusal of a request on which the plugins could not decide.
+    /// Returns a refusal because the plugins couldn't decide on the request.
     pub fn failed(text: impl Into<String>) -> Self {
         Self { code: errno::SLURM_ERROR.code(), message: Some(text.into()) }
     }
 }
 
-/// Numbers from here on are jobtap's own, for errors that this version of Slurm doesn't have.
+/// Numbers from this one on are jobtap's own, for errors that this version of Slurm doesn't have.
 const OWN_CODES: i32 = 1_000_000;
 
 /// The topics of a submission.
 const SUBMIT: &[TopicId] =
     &[TopicId::SlurmJobSubmit, TopicId::JobValidate, TopicId::JobStatePriority];
 
-/// Asks the plugins about a submission, and writes into its description what they change.
+/// Calls the plugins for a submission and writes their changes into its description.
 pub fn submit(
     plugins: &Plugins,
     descriptor: &mut dyn Structure,
@@ -58,9 +58,9 @@ pub fn submit(
     decide(plugins, descriptor, before, Request { user, partitions, ..Request::default() })
 }
 
-/// Asks the plugins about a change of a job, and writes into its description what they change.
+/// Calls the plugins for a modification of a job and writes their changes into its description.
 ///
-/// slurmctld has no message for the user here, so that the text goes to its log.
+/// slurmctld can't pass a message to the user here, so the text goes to its log.
 pub fn modify(
     plugins: &Plugins,
     descriptor: &mut dyn Structure,
@@ -128,8 +128,8 @@ fn decide(
     Decision { code, message: Some(messages.join("\n")).filter(|text| !text.is_empty()) }
 }
 
-/// The number of a refusal, and its message. Slurm's commands print the text of the number themselves, if this
-/// version has it.
+/// Returns the number of a refusal and its message. If this version of Slurm has the number, its commands print the
+/// text for it themselves.
 fn refusal(error: &SlurmError) -> (i32, Option<String>) {
     if error.code() < OWN_CODES {
         return (error.code(), error.message().map(str::to_owned));

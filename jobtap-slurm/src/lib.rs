@@ -1,15 +1,15 @@
 //! Runs jobtap plugins inside a real Slurm: slurmctld loads them as a job_submit plugin, slurmctld and
 //! slurmd as a PrEp plugin.
 //!
-//! A plugin crate isn't changed for it. A generated crate of the kind `cdylib` links it and names what
-//! Slurm calls:
+//! A plugin crate needs no changes for this. A generated crate of the type `cdylib` links it and exports the
+//! functions that Slurm calls:
 //!
 //! ```ignore
 //! use limits as _;
 //! jobtap_slurm::export_job_submit!("site", ["limits"]); // the file is job_submit_site.so
 //! ```
 //!
-//! | in Slurm | topic | waits |
+//! | in Slurm | topic | what waits |
 //! |---|---|---|
 //! | `job_submit` | `slurm.job_submit`, then `job.validate` | slurmctld, as long as `[slurm] request-timeout` |
 //! | `job_modify` | `slurm.job_modify` | the same |
@@ -18,13 +18,13 @@
 //! | PrEp: `prolog`, in slurmd | `slurm.prolog` | the job on this node |
 //! | PrEp: `epilog`, in slurmd | `slurm.epilog` | the node |
 //!
-//! The plugins are called on a thread of their own ([`worker`]). What Slurm passes is read and written
-//! through [`structure`], and what its daemons offer is a [`Daemon`]. Only the module `ffi` knows C.
-//! It is there with the feature `binding`, for which the headers of Slurm are needed (`build/`). Without
-//! the feature this crate is the adapter and its double ([`testing`]), which build anywhere.
+//! The plugins are called on a thread of their own ([`worker`]). The adapter reads and writes Slurm's
+//! structures through [`structure`], and calls its daemons through [`Daemon`]. Only the module `ffi` deals
+//! with C. It is compiled with the feature `binding`, which requires Slurm's headers (`build/`). Without
+//! the feature this crate is the adapter and a double of Slurm ([`testing`]), which build anywhere.
 //!
 //! A loaded file must never be overwritten in place, since the daemon has it mapped: write another file
-//! and rename it. The file is never unloaded either, since its threads would lose their code.
+//! and rename it. The daemon never really unloads the file, since its threads may still run its code.
 
 mod config;
 mod daemon;
@@ -42,6 +42,6 @@ mod export;
 #[doc(hidden)]
 pub mod ffi;
 
-pub use config::{FILE, REQUEST_TIMEOUT};
+pub use config::{ConfigError, ConfigFault, FILE, REQUEST_TIMEOUT};
 pub use daemon::{Daemon, Part, PrepEnd};
 pub use registry::{Unknown, linked};

@@ -1,4 +1,4 @@
-//! What the PrEp calls of slurmd and slurmctld do.
+//! The implementation of the PrEp functions, which slurmd and slurmctld call.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use crate::daemon::{Daemon, Part, PrepEnd};
 use crate::job;
 use crate::worker::{Plugins, PrepCall};
 
-/// How much longer than `PrologEpilogTimeout` a hook waits: until then the plugins' thread itself tells that it
-/// has passed, unless a handler hangs.
+/// How much longer than `PrologEpilogTimeout` to wait for a prolog or epilog. Unless a handler hangs, the plugins'
+/// thread reports the timeout before that.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How often slurmctld is asked whether the job of a prolog is over. It tells its plugins nothing of that.
+/// How often slurmctld is asked whether the job of a prolog has ended. It doesn't notify its plugins of that.
 const POLL: Duration = Duration::from_secs(1);
 
-/// The wait status with which a failure is told: exit code 1.
+/// The wait status that reports a failure: exit code 1.
 pub const FAILED: i32 = 1 << 8;
 
-/// Which daemon calls.
+/// The daemon that runs the prolog or epilog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Where {
     /// slurmd.
@@ -37,7 +37,7 @@ pub enum Where {
     Controller,
 }
 
-/// The topics of a prolog or epilog, in the order in which they are called.
+/// Returns the topics of a prolog or epilog, in the order in which they are called.
 pub const fn topics(part: Part, at: Where) -> &'static [TopicId] {
     match (part, at) {
         (Part::Prolog, Where::Node) => &[TopicId::SlurmProlog],
@@ -52,11 +52,11 @@ pub const fn topics(part: Part, at: Where) -> &'static [TopicId] {
 /// A job as slurmd knows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeJob {
-    /// The id.
+    /// The job id.
     pub id: u32,
-    /// The user.
+    /// The user id.
     pub user: u32,
-    /// The user's group.
+    /// The user's group id.
     pub group: u32,
     /// The user's name.
     pub user_name: Option<String>,
@@ -68,7 +68,7 @@ pub struct NodeJob {
     pub work_dir: Option<String>,
     /// The variables that SPANK plugins have set.
     pub spank_job_env: Vec<String>,
-    /// The name of this node; `None` if slurmd doesn't tell.
+    /// The name of this node; `None` if slurmd doesn't provide it.
     pub node: Option<String>,
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn node_end(plugins: &Plugins, part: Part, job: NodeJob) -> PrepEnd {
     }
 }
 
-/// Tells slurmctld how its prologs and epilogs have ended, from a thread that holds no lock of its.
+/// Reports to slurmctld how its prologs and epilogs have ended, from a thread that holds none of slurmctld's locks.
 pub struct Controller {
     watch: Sender<Watch>,
     serial: AtomicU64,
@@ -154,11 +154,11 @@ struct Began {
     part: Part,
     job: u32,
     until: Option<Instant>,
-    /// Drops its work. Of an epilog and once it was called there is no such function.
+    /// Drops the work of a prolog. `None` for an epilog, and once it has been called.
     cancel: Option<Box<dyn FnOnce() + Send>>,
 }
 
-/// Drops the prologs of jobs that are over.
+/// Drops the prologs of jobs that have ended.
 fn cancel_those_over(open: &mut [Began], daemon: &dyn Daemon) {
     for began in open.iter_mut().filter(|began| began.cancel.is_some()) {
         if daemon.is_over(began.job)
@@ -179,7 +179,7 @@ impl Controller {
     /// Starts the thread. It ends when this value is dropped and no prolog or epilog is open.
     ///
     /// # Errors
-    /// When the system has no thread.
+    /// When the thread can't be created.
     pub fn start(daemon: Arc<dyn Daemon>) -> std::io::Result<Self> {
         let (watch, watched) = channel();
         let stopped = Arc::new(AtomicBool::new(false));
@@ -221,7 +221,7 @@ impl Controller {
                     }
                     Err(RecvTimeoutError::Disconnected) => return,
                 };
-                // One that has been given up before is not told twice: slurmctld counts them.
+                // Don't report the end of one that has timed out a second time: slurmctld counts the reports.
                 let Some(place) = open.iter().position(|began| began.serial == serial) else {
                     continue;
                 };
@@ -234,13 +234,13 @@ impl Controller {
         Ok(Self { watch, serial: AtomicU64::new(1), stopped })
     }
 
-    /// Tells slurmctld nothing more: it ends, and has freed its jobs.
+    /// Stops reporting to slurmctld, which is ending and has freed its jobs.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Starts the handlers of slurmctld's PrologSlurmctld or EpilogSlurmctld. Returns whether there are any, so that
-    /// slurmctld has to wait: it is told their end by [`Daemon::controller_ended`], once.
+    /// Starts the handlers of slurmctld's PrologSlurmctld or EpilogSlurmctld. Returns whether there are any, which
+    /// means that slurmctld has to wait: [`Daemon::controller_ended`] reports their end to it, once.
     pub fn begin(&self, plugins: &Plugins, part: Part, record: impl FnOnce() -> JobRecord) -> bool {
         let topics = topics(part, Where::Controller);
         if !plugins.handles_any(topics) {
@@ -265,7 +265,7 @@ impl Controller {
         };
         let watch = self.watch.clone();
         plugins.begin_prep(key, PrepCall { topics, job: parts, node: None }, move |end| {
-            // Plugins that have stopped tell nothing: slurmctld ends, and begins this anew when it starts.
+            // `None` if the plugins have stopped. Then slurmctld ends too, and runs this again when it restarts.
             if let Some(end) = end {
                 let _ = watch.send(Watch::Ended { serial, end });
             }

@@ -1,19 +1,19 @@
-//! The plugins of a file.
+//! The plugins that are linked into a file.
 
 use jobtap_core::host::{PluginDescriptor, Registry, RegistryError};
 
-/// Why the plugins of a file are not those that it was built with.
+/// Why the plugins of a file aren't those that it was built with.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unknown {
-    /// The linker has dropped a plugin, or its crate has another one.
+    /// The linker has dropped a plugin, or its crate defines a plugin with another name.
     #[error("plugin {name:?} is not in this file; it has {}: build it anew", list(.has))]
     Missing {
-        /// The plugin.
+        /// The name of the missing plugin.
         name: String,
-        /// Those that are there.
+        /// The plugins that the file contains.
         has: Vec<&'static str>,
     },
-    /// The plugins don't fit together.
+    /// The plugins can't be combined.
     #[error(transparent)]
     Registry(#[from] RegistryError),
 }
@@ -22,11 +22,11 @@ fn list(names: &[&str]) -> String {
     if names.is_empty() { "no plugins".to_owned() } else { names.join(", ") }
 }
 
-/// The plugins of this file by their names, in the order in which they are called: as they declare themselves
-/// by `before` and `after`, then as in the list.
+/// Returns the plugins of this file with these names, in the order in which they are called: first as their `before`
+/// and `after` require, then as in the list.
 ///
 /// # Errors
-/// [`Unknown`], such as for a name that no linked plugin has.
+/// [`Unknown`], for example if no linked plugin has one of the names.
 pub fn linked(names: &[&str]) -> Result<Vec<&'static PluginDescriptor>, Unknown> {
     let sequence: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     chosen(&Registry::linked_in(&sequence)?, names)

@@ -1,4 +1,4 @@
-//! The doubles of Slurm as hosts of the test kit: what a plugin's tests see there.
+//! The doubles of Slurm as hosts of the test kit, as a plugin's tests see them.
 
 use jobtap_core::prelude::*;
 use jobtap_core::testing::{TestHost, TestHosts, TestJob, TestManager};
@@ -51,7 +51,7 @@ impl Prepares {
     #[on("slurm.prolog_slurmctld")]
     async fn controller(remote: Remote<Self>) -> Result<(), PrologFailed> {
         let end = remote.run_process(Process::new("controller")).await?;
-        end.success().map_err(PrologFailed::new)
+        Ok(end.success()?)
     }
 
     #[on("slurm.prolog")]
@@ -80,7 +80,7 @@ fn prologs_of_the_controller_come_before_those_of_the_node() {
         host.end_processes_with(ProcessEnd::new(WaitStatus::from_exit_code(3)));
         let id = host.submit(TestJob::new()).unwrap();
         assert_eq!(host.run(id).unwrap_err(), "exit code 3");
-        // A job whose prolog has failed in the controller comes to no node.
+        // The node's prolog doesn't run for a job whose prolog has failed in the controller.
         assert_eq!(started(host), ["controller", "node", "controller"]);
     });
 }

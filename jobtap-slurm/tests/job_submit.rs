@@ -7,7 +7,7 @@ use jobtap_core::prelude::*;
 use jobtap_core::slurm::{JobDescriptor, JobRecord, Partition, SlurmError, errno};
 use jobtap_slurm::testing::TestSlurm;
 
-/// Requests of this name are handled in the way that it says.
+/// Handles a request according to its job name.
 #[derive(Default)]
 struct Site {
     seen: u32,
@@ -298,7 +298,7 @@ fn a_change_of_a_job_comes_with_the_job() {
     let longer = JobDescriptor { time_limit: Some(9999), ..JobDescriptor::default() };
     let refused = slurm.modify(job, longer);
     assert_eq!(refused.decision.code, errno::ESLURM_INVALID_TIME_LIMIT.code());
-    // slurmctld has no message for a change: it is in its log.
+    // slurmctld can't pass a message to the user who modifies a job, so the message is in its log.
     assert_eq!(refused.decision.message, None);
     assert_eq!(slurm.log(Level::Info), ["jobtap: job 12: change by user 1000: a day at most"]);
 }
@@ -414,7 +414,7 @@ impl Orders {
             cx.dependency_add("license")?;
         }
         cx.jobspec_update(path!("attributes.system.duration"), 600.0)?;
-        // The callback sees what it has asked for.
+        // The callback sees its own update.
         assert_eq!(job.jobspec().duration(), 600.0);
         match job.jobspec().name() {
             Some("refused") => Err(Reject::new("no")),
@@ -427,7 +427,7 @@ impl Orders {
         match job.jobspec().name() {
             Some("first") => Priority::new(u32::MAX),
             Some("unknown") => Priority::UNAVAILABLE,
-            // The change of `validate` is there.
+            // The jobspec has the update of `validate`.
             _ => Priority::new(job.jobspec().duration() as u32),
         }
     }

@@ -1,8 +1,11 @@
-//! What the build script finds in headers, with headers of the test's own.
+//! Tests what the build script finds in headers that the tests write.
 
 #![allow(clippy::unwrap_used)]
 
-// Their functions are called by the build script, and some of them only there.
+// The build script calls functions that these tests don't.
+#[allow(dead_code)]
+#[path = "../build/error.rs"]
+mod error;
 #[allow(dead_code, clippy::print_stdout)]
 #[path = "../build/headers.rs"]
 mod headers;
@@ -18,7 +21,7 @@ use std::fs;
 use headers::Headers;
 use tempfile::TempDir;
 
-/// Headers with all structures, of which the description of a request has a few members.
+/// Writes headers with all structures. The description of a request has a few members in them.
 fn tree(number: &str, version: &str) -> (TempDir, Headers) {
     let root = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
@@ -67,14 +70,14 @@ fn tree(number: &str, version: &str) -> (TempDir, Headers) {
 #[test]
 fn members_are_where_the_compiler_puts_them() {
     let (root, headers) = tree("0x160508", "22.05.8");
-    assert_eq!(version::of(&headers).unwrap(), 0x16_05_08);
-    let text = layout::of(&headers, root.path()).unwrap();
+    assert_eq!(version::read_number(&headers).unwrap(), 0x16_05_08);
+    let text = layout::generate(&headers, root.path()).unwrap();
     let of = |name: &str| -> Vec<String> {
         let begin = format!("pub(super) static {name}: &[Member] = &[");
         let (_, rest) = text.split_once(&begin).unwrap();
         rest.split("];").next().unwrap().lines().map(|line| line.trim().to_owned()).collect()
     };
-    // The member of a bit has no address, and an array is nothing that is read.
+    // A bit field has no address, and arrays aren't read.
     assert_eq!(
         of("JOB_DESCRIPTOR"),
         [
@@ -97,7 +100,7 @@ fn members_are_where_the_compiler_puts_them() {
 #[test]
 fn a_version_that_was_not_tried_is_refused() {
     let (_root, headers) = tree("0x170b04", "23.11.4");
-    let error = version::of(&headers).unwrap_err();
+    let error = version::read_number(&headers).unwrap_err().to_string();
     assert!(
         error.contains("is of Slurm 23.11, and this version of jobtap-slurm knows 22.05: "),
         "{error}"
@@ -107,7 +110,7 @@ fn a_version_that_was_not_tried_is_refused() {
 #[test]
 fn headers_of_two_releases_are_refused() {
     let (_root, headers) = tree("0x160508", "22.05.11");
-    let error = version::of(&headers).unwrap_err();
+    let error = version::read_number(&headers).unwrap_err().to_string();
     assert!(error.contains("are of Slurm 22.05.8, and the source in "), "{error}");
     assert!(
         error.ends_with("of \"22.05.11\": take both of one release, that of your daemons"),
@@ -120,6 +123,6 @@ fn a_structure_that_is_not_there_is_named() {
     let (root, headers) = tree("0x160508", "22.05.8");
     fs::write(root.path().join("src/slurmd/slurmd/slurmd.h"), "typedef struct {\n} other_t;\n")
         .unwrap();
-    let error = layout::of(&headers, root.path()).unwrap_err();
+    let error = layout::generate(&headers, root.path()).unwrap_err().to_string();
     assert!(error.ends_with("slurmd.h: no declaration of job_env_t"), "{error}");
 }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use jobtap_core::plugin::TextError;
 use jobtap_core::prelude::*;
 use jobtap_core::slurm::JobRecord;
 use jobtap_slurm::prep::{FAILED, NodeJob};
@@ -12,14 +13,14 @@ use jobtap_slurm::{Part, PrepEnd};
 #[derive(Default)]
 struct Later;
 
-async fn later(user: u32, remote: &Remote<Later>) -> Result<(), String> {
+async fn later(user: u32, remote: &Remote<Later>) -> Result<(), TextError> {
     let end = remote.run_process(Process::new("sh").args(["-c", "echo out; exit 0"])).await;
-    end.map_err(|error| error.to_string())?.success()?;
+    end.or_error()?.success().or_error()?;
     match user {
         1 => Ok(()),
-        2 => Err("no scratch".to_owned()),
+        2 => Err("no scratch").or_error(),
         3 => panic!("asked for it"),
-        _ => remote.sleep(10.0).await.map_err(|error| error.to_string()),
+        _ => remote.sleep(10.0).await.or_error(),
     }
 }
 
@@ -30,22 +31,22 @@ impl Later {
         if node.host != "n2" || node.rank != 1 || job.resources.is_none_or(|r| r.nnodes() != 3) {
             return Err(PrologFailed::new("not the node"));
         }
-        later(job.userid.as_u32(), &remote).await.map_err(PrologFailed::new)
+        Ok(later(job.userid.as_u32(), &remote).await?)
     }
 
     #[on("slurm.epilog")]
     async fn epilog(job: JobInfo, remote: Remote<Self>) -> Result<(), EpilogFailed> {
-        later(job.userid.as_u32(), &remote).await.map_err(EpilogFailed::new)
+        Ok(later(job.userid.as_u32(), &remote).await?)
     }
 
     #[on("slurm.prolog_slurmctld")]
     async fn prepare(job: JobInfo, remote: Remote<Self>) -> Result<(), PrologFailed> {
-        later(job.userid.as_u32(), &remote).await.map_err(PrologFailed::new)
+        Ok(later(job.userid.as_u32(), &remote).await?)
     }
 
     #[on("slurm.epilog_slurmctld")]
     async fn account(job: JobInfo, remote: Remote<Self>) -> Result<(), EpilogFailed> {
-        later(job.userid.as_u32(), &remote).await.map_err(EpilogFailed::new)
+        Ok(later(job.userid.as_u32(), &remote).await?)
     }
 }
 
@@ -133,7 +134,7 @@ fn slurmctld_is_told_the_end() {
 fn the_end_is_told_once_all_plugins_have_ended() {
     let slurm = TestSlurm::new().prep().plugin::<AtOnce>().plugin::<Later>().start().unwrap();
     assert!(slurm.in_controller(Part::Prolog, in_controller(2)));
-    // The first that has failed.
+    // The failure of the first handler that has failed.
     let not_you = PrepEnd::Failed("not you".to_owned());
     assert_eq!(slurm.ended(1), [(Part::Prolog, 2, not_you)]);
     assert_eq!(slurm.log(Level::Error).len(), 2);
@@ -228,7 +229,7 @@ fn a_handler_that_hangs_does_not_keep_a_job_for_ever() {
     assert!(begin.elapsed() < Duration::from_millis(3500), "{:?}", begin.elapsed());
 }
 
-/// Written for Flux's topics.
+/// A plugin that uses only Flux's topics.
 #[derive(Default)]
 struct FromFlux;
 
@@ -258,14 +259,14 @@ fn topics_of_flux_are_the_controllers() {
     assert!(slurm.in_controller(Part::Prolog, in_controller(2)));
     let failed = PrepEnd::Failed("no scratch".to_owned());
     assert_eq!(slurm.ended(2)[1], (Part::Prolog, 2, failed));
-    // A handler that isn't asynchronous looks on: its failure is logged.
+    // A synchronous handler can't fail the job: its failure is only logged.
     assert!(slurm.in_controller(Part::Epilog, in_controller(1)));
     assert_eq!(slurm.ended(3)[2], (Part::Epilog, 1, PrepEnd::Done));
     let line = "jobtap: from-flux: job.state.cleanup: job 1: in CLEANUP";
     assert_eq!(slurm.log(Level::Error).last().map(String::as_str), Some(line));
 }
 
-/// Holds the start of a job by a token, and leaves one that fails to the timeout.
+/// Delays the start of a job with a prolog token, which fails or finishes in a timer.
 #[derive(Default)]
 struct Tokens;
 
@@ -284,7 +285,7 @@ impl Tokens {
             true => token.fail("no space"),
             false => token.finish(0),
         });
-        // Slurm lets no plugin change a job.
+        // Slurm doesn't let a plugin set a memo of a job.
         if let Err(refused) = cx.memo(job, "site", "seen") {
             cx.log(Level::Info, refused.to_string());
         }

@@ -1,12 +1,12 @@
 //! The topics of the job manager, declared once for `jobtap-core` and `jobtap-macros`.
 //!
 //! Both need them: `#[on("job.validate")]` checks the string and finds the topic's type while it is
-//! expanded, and `jobtap-core` declares these types with their capabilities. A crate of macros can
-//! export nothing but macros, and `jobtap-core` depends on it, so what they share stands below both.
-//! For the same reason the rule of "did you mean" is here.
+//! expanded, and `jobtap-core` declares these types with their capabilities. A crate of macros can export nothing
+//! but macros, and `jobtap-core` depends on it, so what they share is in this crate, below both. For the same reason
+//! the rule of "did you mean" is here.
 //!
-//! Nothing but these two crates should use this one; `jobtap_core::topic` is the public face of the
-//! table, and `jobtap_core::suggest` that of [`suggest`].
+//! Nothing but these two crates should use this one; `jobtap_core::topic` is the public face of the table, and
+//! `jobtap_core::suggest` is that of [`suggest`].
 
 pub mod suggest;
 
@@ -14,8 +14,8 @@ pub mod suggest;
 ///
 /// A row reads `Type = "string", policy: capabilities;` with the documentation of the type above it:
 ///
-/// - `Type` is the type in `jobtap_core::topic`, `"string"` what `#[on]` takes. A family is written
-///   with `*`, and a name in brackets follows that serves as its example in messages.
+/// - `Type` is the type in `jobtap_core::topic`, `"string"` what `#[on]` takes. A family is written with `*`, and
+///   followed by a name in brackets that serves as its example in messages.
 /// - The policy is a variant of `jobtap_core::topic::OnFailure`: what happens to a job when a handler
 ///   fails. `async` follows where a handler may be `async`, since something waits for its answer.
 /// - The capabilities are traits of `jobtap_core::topic`.
@@ -23,8 +23,8 @@ pub mod suggest;
 /// The rows of `events` are members of `job.event.*` with capabilities of their own. They share the
 /// policy of their family.
 ///
-/// The first line of a documentation is also the row of the guide's table of topics: keep it to the
-/// string, a colon, and when the topic is called.
+/// The first line of the documentation is also the row of the guide's table of topics: keep it to the string, a
+/// colon, and when the topic is called.
 #[macro_export]
 macro_rules! topics {
     ($then:ident) => {
@@ -184,7 +184,7 @@ macro_rules! topics {
     };
 }
 
-/// What the macros know of a topic.
+/// What the macros know about a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Topic {
     /// The string that `#[on]` takes; a family is written with `*`.

@@ -24,8 +24,9 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, candidate)| candidate)
 }
 
-/// Returns the candidate from which `word` differs by one slip: a letter that is wrong, missing, too
-/// many, or two that have changed places. A word of up to three letters is no slip of another.
+/// Returns the candidate from which `word` differs by one slip: a letter that is wrong, missing or
+/// superfluous, or two letters in the wrong order. A candidate of up to three letters is never
+/// returned.
 ///
 /// For names that may also be new ones, where [`nearest`] would find too many.
 ///

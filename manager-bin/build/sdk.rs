@@ -13,13 +13,14 @@ use std::path::{Path, PathBuf};
 const PACKAGES: &[&str] = &[
     "jobtap-builtins",
     "jobtap-core",
+    "jobtap-daemon",
+    "jobtap-domain",
     "jobtap-flux",
     "jobtap-macros",
     "jobtap-pmi",
     "jobtap-slurm",
     "jobtap-topics",
     "manager-bin",
-    "manager-daemon",
 ];
 
 /// Packs them into a file of the build's output directory.

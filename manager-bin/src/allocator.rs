@@ -1,12 +1,13 @@
 //! The allocator of the manager: mimalloc.
 //!
-//! Jobs are allocated on one thread and freed on another, in many sizes and for days. With the system's allocator that
-//! took a fifth of the time per job, and memory became fragmented.
+//! Jobs are allocated on one thread and freed on another, in many sizes and for days. With the system's
+//! allocator this took a fifth of the time per job, and memory became fragmented.
 //!
-//! The crate `mimalloc` asks for the alignment of each block explicitly. mimalloc then tests the block that it would
-//! give, and for one block in six, among them every text of more than a kilobyte, goes a long way and takes a larger
-//! block than was asked for. All of its blocks have the alignment that nearly every type needs, so this asks for an
-//! alignment only where a type needs more. That takes 5,000 instructions less for a job, of 134,000.
+//! The crate `mimalloc` asks for the alignment of each block explicitly. mimalloc then checks the block that
+//! it would return, and for one block in six, including every text of more than a kilobyte, takes a slow path
+//! and a larger block than was asked for. All of its blocks have the alignment that nearly every type needs,
+//! so this allocator asks for an alignment only where a type needs more. That saves 5,000 of the 134,000
+//! instructions of a job.
 
 use std::alloc::{GlobalAlloc, Layout};
 
@@ -20,22 +21,23 @@ static ALLOCATOR: Mimalloc = Mimalloc;
 
 struct Mimalloc;
 
-/// The alignment of each block that is at least as long: `MI_MAX_ALIGN_SIZE`, which mimalloc sets to that of C's
-/// `max_align_t` as `malloc` has to. Shorter blocks are aligned to the power of two that is not above their length.
+/// The alignment of every block of at least this length: `MI_MAX_ALIGN_SIZE`, which mimalloc sets to the
+/// alignment of C's `max_align_t`, as `malloc` must. Shorter blocks are aligned to the largest power of two
+/// that is not above their length.
 const ALIGNMENT: usize = 16;
 
-/// Whether each block that mimalloc gives for this length has the alignment.
+/// Whether every block that mimalloc returns for this size has the alignment of the layout.
 const fn is_aligned_anyway(layout: Layout) -> bool {
     layout.align() <= ALIGNMENT && layout.align() <= layout.size()
 }
 
 /// The only unsafe code of this crate.
-// SAFETY: mimalloc's functions are those of C's standard: a block has at least the size that was asked for, belongs to
-// nothing else until it is freed, and is null if there is no memory; none of them unwinds. A block has the alignment of
-// its layout, either since all blocks of that size have it, which is the condition of `malloc` in C (and the one under
-// which the standard library calls `malloc`), or since it was asked for. `mi_free`, `mi_realloc` and
-// `mi_realloc_aligned` take blocks of all of these functions. What a caller has to keep, that a block is one of this
-// allocator and the layout its own, is what they ask for.
+// SAFETY: mimalloc's functions behave as in the C standard: a block has at least the size that was asked for,
+// belongs to nothing else until it is freed, and is null if there is no memory; none of them unwinds. A block
+// has the alignment of its layout, either because all blocks of that size have it, as C requires of `malloc`
+// (the standard library calls `malloc` under the same condition), or because it was asked for. `mi_free`,
+// `mi_realloc` and `mi_realloc_aligned` accept blocks of all of these functions. They require what
+// `GlobalAlloc` requires of its callers: that a block comes from this allocator, with this layout.
 #[allow(unsafe_code)]
 unsafe impl GlobalAlloc for Mimalloc {
     #[inline]

@@ -3,9 +3,10 @@
 //! Any number of requests share one connection: one task writes them, another one reads the responses
 //! and hands each to the request that waits for it.
 //!
-//! The responses to a stream that nobody takes in time keep the connection from being read, so that the manager sends no
-//! more and a command needs little memory, however long the stream is. Who takes such a stream must await nothing else of
-//! the same connection between two responses; short streams are [read ahead](Client::stream_ahead).
+//! While responses to a stream wait to be taken, the connection is not read, so that the manager sends no
+//! more and a command needs little memory, however long the stream is. Code that takes such a stream must not
+//! await anything else on the same connection between two responses. Short streams are [read
+//! ahead](Client::stream_ahead).
 
 pub(crate) mod listing;
 
@@ -17,7 +18,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
@@ -26,21 +26,21 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use crate::rpc::RpcError;
 use crate::rpc::errno::{ECONNRESET, ENODATA, EPROTO};
-use crate::rpc::message::{Request, Response, decode, encode};
+use crate::rpc::message::{Body, Response, decode};
 use crate::rpc::service::Service;
 use crate::rpc::{self, HELLO, PROTOCOL, uri};
 
-/// How long another program than a manager gets to show that it is one, at the address of `FLUX_URI`.
+/// How long the program at the address of `FLUX_URI` gets to show that it is a manager.
 const GREETING: Duration = Duration::from_secs(2);
-/// How many responses of a stream wait to be taken.
+/// How many responses of a stream may wait to be taken.
 const WAITING_RESPONSES: usize = 256;
-/// The same for lines of output, of which each may have hundreds of thousands of bytes.
+/// The same for lines of output, each of which may have hundreds of thousands of bytes.
 const WAITING_LINES: usize = 4;
 /// How long a manager may have no room for another connection, before the command gives up.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How many bytes are read from the connection at once.
 const READ: usize = 256 * 1024;
-/// The pause between two attempts to connect to such a manager.
+/// The pause between two attempts to connect to a manager that has no room.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The reason why there is no connection.
@@ -51,7 +51,7 @@ pub enum ClientError {
     NoUri,
     /// An address that is not understood.
     #[error("{0}: {1}")]
-    BadUri(&'static str, String),
+    BadUri(&'static str, uri::UriError),
     /// The socket is missing or dead.
     #[error("no manager listens at {}: it has ended, or JOBTAP_URI is old", .0.display())]
     NothingListens(PathBuf),
@@ -77,7 +77,7 @@ pub enum ClientError {
         /// The reason that it gives.
         reason: RpcError,
     },
-    /// As many wait for a connection as may, and none of them has been served in time.
+    /// The socket's backlog is full, and has not had room in time.
     #[error(
         "the manager at {} serves as many connections as its limit of open files has room for, and many others \
          wait: end some of the commands that wait or watch, run fewer at once, or start the manager with a higher \
@@ -95,10 +95,10 @@ pub enum ClientError {
     },
 }
 
-/// The payload of a request, as JSON.
-type Written = Result<Box<RawValue>, serde_json::Error>;
+/// What a request sends after its header.
+type Written = Result<Body, serde_json::Error>;
 
-/// Where the response to a request comes.
+/// Receives the response to a request.
 type Sent = oneshot::Receiver<rpc::RpcResult>;
 
 /// A connection to the manager; clones share it.
@@ -110,7 +110,7 @@ pub struct Client {
 struct Shared {
     socket: PathBuf,
     next_id: AtomicU64,
-    lines: mpsc::UnboundedSender<String>,
+    requests: mpsc::UnboundedSender<String>,
     waiting: Arc<Waiting>,
 }
 
@@ -120,13 +120,13 @@ struct Waiting(Mutex<Result<HashMap<u64, Sink>, RpcError>>);
 enum Sink {
     One(oneshot::Sender<rpc::RpcResult>),
     Many(mpsc::Sender<rpc::RpcResult>),
-    /// Those that are read ahead.
+    /// Responses that are read ahead.
     Ahead(mpsc::UnboundedSender<rpc::RpcResult>),
-    /// Those that are decoded by who takes them.
+    /// Lines that are decoded by the code that takes them.
     Lines(mpsc::Sender<Vec<u8>>),
 }
 
-/// Where a response goes that has to wait for room.
+/// A response that may have to wait for room, and where it goes.
 enum Next {
     Response(mpsc::Sender<rpc::RpcResult>, rpc::RpcResult),
     Line(mpsc::Sender<Vec<u8>>, Vec<u8>),
@@ -151,30 +151,31 @@ enum Taken {
     Ahead(mpsc::UnboundedReceiver<rpc::RpcResult>),
 }
 
-/// The responses to a streaming request as the lines that they are on the wire, for streams that are too long to be
-/// decoded to values first.
+/// The responses to a streaming request as undecoded lines, for streams that are too long to be decoded to
+/// values first.
 pub struct Lines {
     lines: mpsc::Receiver<Vec<u8>>,
     waiting: Arc<Waiting>,
 }
 
 impl Client {
-    /// Connects to the manager that the environment names, or else to that of the system; see
+    /// Connects to the manager that the environment names, or else to the system's manager; see
     /// [`socket`](Self::socket).
     ///
-    /// `jobtap start` sets both variables to the same address. Where they differ, a script has set `FLUX_URI` since
-    /// then, and means that manager, or a real Flux has been started below this manager: then `JOBTAP_URI` is meant.
+    /// `jobtap start` sets both variables to the same address. If they differ, either a script has set
+    /// `FLUX_URI` since then and means that manager, or a real Flux has been started below this manager and
+    /// `JOBTAP_URI` is meant.
     pub async fn connect() -> Result<Self, ClientError> {
         let socket = Self::socket()?;
         let flux = std::env::var(uri::FLUX_VARIABLE).ok().filter(|value| !value.is_empty());
         if let Some(address) = flux {
             let path = uri::to_path(&address)
-                .map_err(|text| ClientError::BadUri(uri::FLUX_VARIABLE, text))?;
+                .map_err(|error| ClientError::BadUri(uri::FLUX_VARIABLE, error))?;
             if path != socket {
                 match tokio::time::timeout(GREETING, Self::connect_to(&path)).await {
                     Ok(Err(ClientError::Refused { reason, .. })) if is_foreign(&reason) => {}
                     Ok(connected) => return connected,
-                    // A real Flux says nothing.
+                    // A real Flux doesn't answer the greeting.
                     Err(_) => {}
                 }
             }
@@ -199,18 +200,19 @@ impl Client {
         let socket = connect(path).await?;
         let (read, write) = socket.into_split();
         let waiting = Arc::new(Waiting(Mutex::new(Ok(HashMap::new()))));
-        let (lines, queue) = mpsc::unbounded_channel();
-        tokio::spawn(write_lines(write, queue));
+        let (requests, queue) = mpsc::unbounded_channel();
+        tokio::spawn(write_requests(write, queue));
         tokio::spawn(read_responses(read, Arc::clone(&waiting)));
         let socket = path.to_owned();
         let client = Self {
-            shared: Arc::new(Shared { socket, next_id: AtomicU64::new(0), lines, waiting }),
+            shared: Arc::new(Shared { socket, next_id: AtomicU64::new(0), requests, waiting }),
         };
         client.greet(path).await?;
         Ok(client)
     }
 
-    /// Another connection to the same manager, for who takes a stream of this one and has something to ask meanwhile.
+    /// Opens another connection to the same manager, for requests while a stream of this connection is being
+    /// taken.
     ///
     /// # Errors
     /// As [`connect_to`](Self::connect_to).
@@ -236,7 +238,7 @@ impl Client {
     /// # Errors
     /// The manager's refusal; ECONNRESET when the connection is lost.
     pub async fn call_raw<S: Service>(&self, request: S) -> rpc::RpcResult {
-        self.call_topic(S::TOPIC, request).await
+        self.call_written(S::TOPIC, Body::of_request(request)).await
     }
 
     /// Sends requests, all before the first response is awaited, so that the manager can commit many changes at once.
@@ -247,7 +249,7 @@ impl Client {
     ) -> Vec<Result<S::Response, RpcError>> {
         let sent: Vec<_> = requests
             .into_iter()
-            .map(|request| self.send_one(S::TOPIC, to_raw_value(&request)))
+            .map(|request| self.send_one(S::TOPIC, Body::of_request(request)))
             .collect();
         let mut responses = Vec::with_capacity(sent.len());
         for sent in sent {
@@ -265,25 +267,25 @@ impl Client {
         Ok(Responses { stream, service: PhantomData })
     }
 
-    /// As [`stream`](Self::stream), for a short stream: its responses may wait in any number, so that who takes them can
-    /// await other responses of this connection meanwhile.
+    /// As [`stream`](Self::stream), for a short stream: any number of its responses may wait, so that the
+    /// caller can await other responses on this connection meanwhile.
     ///
     /// # Errors
     /// As [`stream`](Self::stream).
     pub async fn stream_ahead<S: Service>(&self, request: S) -> Result<Responses<S>, RpcError> {
         let (sender, responses) = mpsc::unbounded_channel();
-        self.send(S::TOPIC, to_raw_value(&request), Sink::Ahead(sender))?;
+        self.send(S::TOPIC, Body::of_request(request), Sink::Ahead(sender))?;
         let stream = self.taken(Taken::Ahead(responses));
         Ok(Responses { stream, service: PhantomData })
     }
 
-    /// As [`stream`](Self::stream), for responses that are read as the lines that they are.
+    /// As [`stream`](Self::stream), for responses that are read as undecoded lines.
     ///
     /// # Errors
     /// As [`stream`](Self::stream).
     pub async fn lines<S: Service>(&self, request: S) -> Result<Lines, RpcError> {
         let (sender, lines) = mpsc::channel(WAITING_LINES);
-        self.send(S::TOPIC, to_raw_value(&request), Sink::Lines(sender))?;
+        self.send(S::TOPIC, Body::of_request(request), Sink::Lines(sender))?;
         Ok(Lines { lines, waiting: Arc::clone(&self.shared.waiting) })
     }
 
@@ -291,23 +293,23 @@ impl Client {
         Stream { responses, waiting: Arc::clone(&self.shared.waiting), ended: false }
     }
 
-    /// Sends a request to a service of which only the topic is known, such as a plugin's.
+    /// Sends a request to a service that is known only by its topic, such as a plugin's.
     ///
     /// # Errors
     /// The refusal of the manager or of the plugin; ECONNRESET when the connection is lost.
     pub async fn call_topic(&self, topic: &str, payload: impl Serialize) -> rpc::RpcResult {
-        self.call_written(topic, to_raw_value(&payload)).await
+        self.call_written(topic, Body::of_payload(&payload)).await
     }
 
-    /// As [`call_topic`](Self::call_topic). What follows has no type parameters, so that it is compiled once and not
-    /// for each service.
-    async fn call_written(&self, topic: &str, payload: Written) -> rpc::RpcResult {
-        self.response(self.send_one(topic, payload)).await
+    /// As [`call_topic`](Self::call_topic), but without type parameters, so that this and what it calls is
+    /// compiled once and not for each service.
+    async fn call_written(&self, topic: &str, body: Written) -> rpc::RpcResult {
+        self.response(self.send_one(topic, body)).await
     }
 
-    fn send_one(&self, topic: &str, payload: Written) -> Result<Sent, RpcError> {
+    fn send_one(&self, topic: &str, body: Written) -> Result<Sent, RpcError> {
         let (sender, receiver) = oneshot::channel();
-        self.send(topic, payload, Sink::One(sender))?;
+        self.send(topic, body, Sink::One(sender))?;
         Ok(receiver)
     }
 
@@ -315,7 +317,7 @@ impl Client {
         sent?.await.unwrap_or_else(|_| Err(self.shared.waiting.end()))
     }
 
-    /// Sends a request that has any number of responses to a service of which only the topic is known.
+    /// Sends a request that has any number of responses to a service that is known only by its topic.
     ///
     /// # Errors
     /// As [`stream`](Self::stream).
@@ -325,18 +327,17 @@ impl Client {
         payload: impl Serialize,
     ) -> Result<Stream, RpcError> {
         let (sender, responses) = mpsc::channel(WAITING_RESPONSES);
-        self.send(topic, to_raw_value(&payload), Sink::Many(sender))?;
+        self.send(topic, Body::of_payload(&payload), Sink::Many(sender))?;
         Ok(self.taken(Taken::Many(responses)))
     }
 
-    fn send(&self, topic: &str, payload: Written, sink: Sink) -> Result<(), RpcError> {
+    fn send(&self, topic: &str, body: Written, sink: Sink) -> Result<(), RpcError> {
         let id = self.shared.next_id.fetch_add(1, Ordering::Relaxed);
         let stream = !matches!(sink, Sink::One(_));
-        let line = payload
-            .and_then(|payload| encode(&Request { id, topic: topic.to_owned(), payload, stream }));
-        let line = line.map_err(|error| RpcError::proto(format!("{topic}: {error}")))?;
+        let body = body.map_err(|error| RpcError::proto(format!("{topic}: {error}")))?;
         self.shared.waiting.insert(id, sink)?;
-        self.shared.lines.send(line).map_err(|_| self.shared.waiting.end())
+        let request = body.into_request(id, topic, stream);
+        self.shared.requests.send(request).map_err(|_| self.shared.waiting.end())
     }
 }
 
@@ -382,6 +383,10 @@ impl Lines {
     }
 }
 
+/// A line of the manager that is no response.
+#[derive(Debug)]
+struct MalformedResponse;
+
 impl Waiting {
     fn insert(&self, id: u64, sink: Sink) -> Result<(), RpcError> {
         match &mut *self.lock() {
@@ -391,11 +396,12 @@ impl Waiting {
         Ok(())
     }
 
-    /// Hands the response in this line to the request that it belongs to, which may have to wait for room.
+    /// Hands the response in this line to the request that it belongs to, and waits until there is room for
+    /// it.
     ///
     /// # Errors
     /// The line is no response.
-    async fn deliver(&self, line: &[u8]) -> Result<(), String> {
+    async fn deliver(&self, line: &[u8]) -> Result<(), MalformedResponse> {
         let (id, sent) = match self.next_of(line)? {
             None => return Ok(()),
             Some((id, Next::Response(sender, response))) => {
@@ -403,16 +409,16 @@ impl Waiting {
             }
             Some((id, Next::Line(sender, line))) => (id, sender.send(line).await.is_ok()),
         };
-        // Nobody takes more of this stream.
+        // The receiver of this stream is gone.
         if !sent && let Ok(map) = &mut *self.lock() {
             map.remove(&id);
         }
         Ok(())
     }
 
-    /// Hands over the response, unless there may be no room for it. A refusal with the id 0 is about the connection: the
-    /// manager sends it before it closes the connection.
-    fn next_of(&self, line: &[u8]) -> Result<Option<(u64, Next)>, String> {
+    /// Hands over the response, or returns it if there may be no room for it. A refusal with the id 0 is
+    /// about the connection: the manager sends it before it closes the connection.
+    fn next_of(&self, line: &[u8]) -> Result<Option<(u64, Next)>, MalformedResponse> {
         let mut guard = self.lock();
         let Ok(map) = &mut *guard else { return Ok(None) };
         if let Some(id) = id_of(line)
@@ -420,7 +426,7 @@ impl Waiting {
         {
             return Ok(Some((id, Next::Line(sender.clone(), line.to_owned()))));
         }
-        let Response { id, result } = decode(line)?;
+        let Response { id, result } = decode(line).map_err(|_| MalformedResponse)?;
         let last = result.is_err();
         match (map.remove(&id), result) {
             (Some(Sink::One(sender)), result) => drop(sender.send(result)),
@@ -436,7 +442,7 @@ impl Waiting {
                 return Ok(Some((id, Next::Response(sender, result))));
             }
             // The id is not where the manager writes it.
-            (Some(Sink::Lines(_)), _) => return Err("malformed response".to_owned()),
+            (Some(Sink::Lines(_)), _) => return Err(MalformedResponse),
             (None, Err(reason)) if id == 0 => *guard = Err(reason),
             (None, _) => {}
         }
@@ -461,9 +467,9 @@ impl Waiting {
     }
 }
 
-async fn write_lines(mut socket: OwnedWriteHalf, mut queue: mpsc::UnboundedReceiver<String>) {
-    while let Some(line) = queue.recv().await {
-        if socket.write_all(line.as_bytes()).await.is_err() {
+async fn write_requests(mut socket: OwnedWriteHalf, mut queue: mpsc::UnboundedReceiver<String>) {
+    while let Some(request) = queue.recv().await {
+        if socket.write_all(request.as_bytes()).await.is_err() {
             return;
         }
     }
@@ -492,7 +498,7 @@ fn id_of(line: &[u8]) -> Option<u64> {
     std::str::from_utf8(rest.get(..digits)?).ok()?.parse().ok()
 }
 
-/// Connects to the socket, and waits while so many wait already that the system has no room for more.
+/// Connects to the socket, and waits while its backlog is full.
 async fn connect(path: &Path) -> Result<UnixStream, ClientError> {
     let begin = Instant::now();
     loop {
@@ -514,10 +520,10 @@ fn socket_of(
     flux: Option<String>,
     system: Option<&Path>,
 ) -> Result<PathBuf, ClientError> {
-    // A malformed FLUX_URI is an error even where JOBTAP_URI is set: a script that sets it means it.
+    // A malformed FLUX_URI is an error even if JOBTAP_URI is set: a script that sets it means it.
     if let Some(flux) = flux.as_ref().filter(|address| !address.contains("://")) {
-        let text = format!("the address '{flux}' is not understood: write local://PATH");
-        return Err(ClientError::BadUri(uri::FLUX_VARIABLE, text));
+        let error = uri::UriError::Scheme(flux.clone());
+        return Err(ClientError::BadUri(uri::FLUX_VARIABLE, error));
     }
     let (name, address) = match (ours, flux, system) {
         (Some(address), ..) => (uri::VARIABLE, address),
@@ -525,10 +531,10 @@ fn socket_of(
         (None, None, Some(system)) => return Ok(system.to_owned()),
         (None, None, None) => return Err(ClientError::NoUri),
     };
-    uri::to_path(&address).map_err(|text| ClientError::BadUri(name, text))
+    uri::to_path(&address).map_err(|error| ClientError::BadUri(name, error))
 }
 
-/// The payload of the first request. Flux's variables by which tests act as a guest are passed on.
+/// The payload of the first request. Flux's variables with which tests act as a guest are passed on.
 fn greeting() -> Map<String, Value> {
     let mut payload = Map::new();
     payload.insert("protocol".into(), json!(PROTOCOL));
@@ -541,7 +547,7 @@ fn greeting() -> Map<String, Value> {
     payload
 }
 
-/// Whether the response to the greeting allows to go on.
+/// Checks the response to the greeting.
 fn greeted(path: &Path, response: rpc::RpcResult) -> Result<(), ClientError> {
     let path = path.to_path_buf();
     let response = match response {
@@ -554,7 +560,7 @@ fn greeted(path: &Path, response: rpc::RpcResult) -> Result<(), ClientError> {
     }
 }
 
-/// Returns true if the greeting had an answer that no manager gives, but the broker of a real Flux.
+/// Returns whether the greeting got an answer that the broker of a real Flux gives, and no manager.
 fn is_foreign(reason: &RpcError) -> bool {
     [ECONNRESET, EPROTO].contains(&reason.errno)
 }
@@ -611,7 +617,7 @@ mod tests {
             "the manager at /run/x speaks protocol {theirs}, this command {PROTOCOL}: use the jobtap that started it"
         );
         assert_eq!(told(Ok(json!({ "protocol": theirs }))), Err(wanted));
-        // What is no jobtap at all has no protocol.
+        // A program that isn't jobtap at all reports no protocol.
         assert!(told(Ok(json!({}))).unwrap_err().contains("speaks protocol 0"));
     }
 }

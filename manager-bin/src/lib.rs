@@ -18,6 +18,7 @@ mod bench;
 pub mod build;
 mod cli;
 pub mod client;
+mod columns;
 pub mod composition;
 #[cfg(feature = "tools")]
 mod recorded;

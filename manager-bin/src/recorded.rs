@@ -1,4 +1,4 @@
-//! The jobs that a manager has recorded: from a dump, or from a state directory, of which nothing is changed.
+//! The jobs that a manager has recorded: from a dump, or from a state directory, which is not changed.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -18,10 +18,10 @@ const STORE: &str = "store";
 /// Why recorded jobs can't be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RecordedError {
-    /// The dump is damaged, or no dump.
+    /// The dump is damaged, or the file is no dump.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
-    /// The directory is not that of a manager.
+    /// The directory is not the state directory of a manager.
     #[error("{} holds no state of a manager: name a state directory, or a dump", .0.display())]
     NoState(PathBuf),
     /// A manager runs in the state directory.
@@ -59,7 +59,7 @@ pub(crate) fn jobs(path: &Path) -> Result<RecordedJobs, RecordedError> {
     }
 }
 
-/// Reads the jobs of a state directory. To open a store is to write to it, so that a copy is opened.
+/// Reads the jobs of a state directory. Opening a store writes to it, so a copy is opened.
 fn of_state(named: &Path) -> Result<RecordedJobs, RecordedError> {
     let state = &statedir::existing(named).unwrap_or_else(|| named.to_owned());
     let store = state.join(STORE);
@@ -74,7 +74,8 @@ fn of_state(named: &Path) -> Result<RecordedJobs, RecordedError> {
     let in_use = || RecordedError::InUse(state.clone());
     let changed = |file: &File| file.metadata().and_then(|of| of.modified()).ok();
     let is_free = |file: &File| match file.try_lock_shared() {
-        // Not kept while the store is copied: a manager that is started then should not have to wait.
+        // The lock is not held while the store is copied, so that a manager that is started meanwhile need
+        // not wait.
         Ok(()) => file.unlock().is_ok(),
         Err(TryLockError::WouldBlock) => false,
         // A file system without locks; no manager could run there.

@@ -60,7 +60,7 @@ macro_rules! assert {
 #[derive(::core::default::Default, Serialize, Deserialize)]
 struct Usage(i32);
 
-/// The names of type parameters that a macro might use.
+/// Named like a type parameter that a macro might use.
 #[topic("site.share", answer = f64)]
 struct P;
 

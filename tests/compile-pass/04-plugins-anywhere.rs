@@ -34,7 +34,7 @@ struct Nearer {
 
 #[jobtap_plugin(name = "far")]
 impl types::Far {
-    /// How many jobs it counts.
+    /// The highest number to which it counts.
     const LIMIT: u64 = 100;
 
     /// The job of a context.
@@ -62,7 +62,7 @@ impl types::Far {
 /// Another name for a parameter.
 type JobData<'a> = Option<&'a EventEntry>;
 
-/// A plugin with parameters of its type, which are given.
+/// A plugin of a generic type with given parameters.
 #[derive(Default)]
 struct Of<T, const N: usize>(Vec<[T; N]>);
 

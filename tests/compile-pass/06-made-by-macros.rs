@@ -44,7 +44,7 @@ plugin! {
     "job.priority.get", priority(_job: &Job) -> Priority { Priority::UNCHANGED }
 }
 
-/// The crate's name as a macro writes it.
+/// Takes the crate's name as another macro writes it.
 macro_rules! with_crate {
     ($plugin:ident, $($krate:tt)*) => {
         #[derive(Default)]

@@ -1,11 +1,11 @@
-//! A Flux that is installed, inside which plugins are tested.
+//! An installed Flux, inside which plugins are tested.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use crate::workspace;
 
-/// Returns the `flux` command that `.ci/flux` finds, or says in a line that the test is skipped, and why.
+/// Returns the `flux` command that `.ci/flux` finds, or prints why the test is skipped.
 #[allow(clippy::print_stdout)]
 pub fn flux() -> Option<PathBuf> {
     let script = workspace().join(".ci/flux");

@@ -74,7 +74,13 @@ pub fn processes_with(text: impl AsRef<Path>) -> Vec<u32> {
     processes("environ", |content| content.windows(text.len()).any(|part| part == text))
 }
 
-/// Returns the shepherds of a state directory.
+/// Returns the parent of a process.
+pub fn parent(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
+}
+
+/// Returns the shepherd of a state directory and its forker.
 pub fn shepherds_of(statedir: &Path) -> Vec<u32> {
     let statedir = statedir.canonicalize().unwrap_or_default();
     processes("cmdline", |content| {

@@ -5,6 +5,7 @@
 
 pub mod flux;
 pub mod leftovers;
+pub mod rpc;
 pub mod site;
 pub mod slurm;
 pub mod terminal;
@@ -117,7 +118,7 @@ pub fn spawn(command: &mut Command) -> Process {
     spawn_for(PATIENCE, command)
 }
 
-/// Starts a server that a test uses to its end.
+/// Starts a server that a test may use until it ends.
 #[track_caller]
 pub fn serve(command: &mut Command) -> Process {
     spawn_for(LONGEST, command)
@@ -411,6 +412,12 @@ impl Manager {
     #[track_caller]
     pub fn stop(&mut self) -> (ExitStatus, String) {
         self.signal("TERM");
+        self.end_with_stderr()
+    }
+
+    /// Waits until the manager ends by itself. Returns what it has written to standard error too.
+    #[track_caller]
+    pub fn end_with_stderr(&mut self) -> (ExitStatus, String) {
         let status = self.end();
         let mut rest = String::new();
         let _ = self.stderr.read_to_string(&mut rest);
@@ -439,7 +446,7 @@ impl Manager {
 impl Drop for Manager {
     fn drop(&mut self) {
         if let Ok(None) = self.process.try_wait() {
-            // No job of a failed test may run on, nor its shepherd.
+            // Neither the jobs of a failed test nor its shepherd may stay behind.
             let _ = run(&mut self.command(["cancel", "--all", "-q"]));
             self.kill();
             for shepherd in leftovers::shepherds_of(&self.statedir) {

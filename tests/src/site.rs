@@ -15,7 +15,7 @@ use crate::{Output, clean, jobtap, run, temporary, workspace};
 const SCHEDULER: &str = r#"
 jobtap_core::scheduler! {
     /// Names the scheduler in messages.
-    pub static SHORTEST = "shortest", |_| Err("not today".to_owned());
+    pub static SHORTEST = "shortest", |_| Err(jobtap_core::sched::TableError::new("not today"));
 }
 "#;
 

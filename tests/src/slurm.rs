@@ -1,5 +1,5 @@
-//! A Slurm of the test's own, from Debian's packages, with a munged beside it. Without [`Slurm::start_node`]
-//! it has no slurmd: its jobs stay pending then.
+//! A Slurm of the test's own, from Debian's packages, with a munged beside it. Without [`Slurm::start_node`] it has no
+//! slurmd, and its jobs stay pending.
 
 use std::fs;
 use std::net::TcpListener;
@@ -15,31 +15,30 @@ const MUNGED: &str = "/usr/sbin/munged";
 const SLURMCTLD: &str = "/usr/sbin/slurmctld";
 const SLURMD: &str = "/usr/sbin/slurmd";
 const SBATCH: &str = "/usr/bin/sbatch";
-/// Of Debian's libslurm-dev.
+/// From Debian's package libslurm-dev.
 const HEADER: &str = "/usr/include/slurm/slurm.h";
 
-/// A running slurmctld that ends with this value.
+/// A running slurmctld, which ends when this value is dropped.
 pub struct Slurm {
     dir: TempDir,
-    // Before munged, which they need to the end.
+    // Dropped before munged, which both need until they end.
     node: Option<Process>,
     controller: Option<Process>,
     _munged: Process,
 }
 
 impl Slurm {
-    /// Whether Debian's packages for a controller are there.
+    /// Whether Debian's packages for a controller are installed.
     pub fn is_installed() -> bool {
         [MUNGED, SLURMCTLD, SBATCH].iter().all(|program| Path::new(program).exists())
     }
 
-    /// Whether that for nodes is there too.
+    /// Whether Debian's package for nodes is installed too.
     pub fn has_nodes() -> bool {
         Self::is_installed() && Path::new(SLURMD).exists()
     }
 
-    /// The part of Slurm that is missing for plugins in Rust, for the line with which a test says that it is
-    /// skipped.
+    /// The part of Slurm that is missing for plugins in Rust, for the message that a test is skipped.
     pub fn missing_for_plugins() -> Option<&'static str> {
         if !Self::has_nodes() {
             Some("slurmctld, slurmd, sbatch or munged")
@@ -61,7 +60,7 @@ impl Slurm {
         all.into_iter().find(|root| root.join("src/slurmctld/slurmctld.h").exists())
     }
 
-    /// Starts one whose `job_submit.lua` is made by `script` of the directory in which it will lie.
+    /// Starts a Slurm whose `job_submit.lua` is what `script` returns for the directory of that file.
     #[track_caller]
     pub fn start(script: impl FnOnce(&Path) -> String) -> Self {
         Self::start_with(
@@ -74,8 +73,8 @@ impl Slurm {
         )
     }
 
-    /// Starts one with these lines of configuration. `files` gets the directory of slurm.conf before the start;
-    /// plugins are looked up in the directory `plugins` beside that one too.
+    /// Starts a Slurm with these lines of configuration. `files` is called with the directory of slurm.conf before the
+    /// start. Slurm also looks for plugins in the directory `plugins` beside that one.
     #[track_caller]
     pub fn start_with(lines: &str, files: impl FnOnce(&Path)) -> Self {
         let mut slurm = Self::prepare(lines, files);
@@ -83,7 +82,7 @@ impl Slurm {
         slurm
     }
 
-    /// Like [`start_with`](Self::start_with), for a slurmctld that doesn't start. Returns what it says.
+    /// Like [`start_with`](Self::start_with), for a slurmctld that doesn't start. Returns its log.
     #[track_caller]
     pub fn refuses_to_start(lines: &str, files: impl FnOnce(&Path)) -> String {
         let slurm = Self::prepare(lines, files);
@@ -124,7 +123,7 @@ impl Slurm {
         Self { dir, node: None, controller: None, _munged: munged }
     }
 
-    /// A daemon in the foreground.
+    /// The command that runs a daemon in the foreground.
     fn daemon(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.arg("-D").env("SLURM_CONF", self.dir.path().join("etc/slurm.conf"));
@@ -162,7 +161,7 @@ impl Slurm {
         self.controller.as_ref().map_or(0, |process| process.id())
     }
 
-    /// Where slurm.conf and `job_submit.lua` are.
+    /// The directory of slurm.conf and `job_submit.lua`.
     pub fn scripts(&self) -> PathBuf {
         self.dir.path().join("etc")
     }
@@ -191,7 +190,7 @@ impl Slurm {
     }
 }
 
-/// The directory for what is built, which outlives the tests.
+/// The directory of the build, which outlives the tests.
 fn target() -> PathBuf {
     // The tests' own binary is in `TARGET/PROFILE/deps`.
     let exe = std::env::current_exe().unwrap_or_default();
@@ -224,7 +223,8 @@ fn configuration(dir: &Path, lines: &str) -> String {
     let (dir, user) = (dir.display(), user.trim());
     let (controller, node) = (free_port(), free_port());
     let machine = std::env::consts::ARCH;
-    // Slurm looks for jobs to start once a minute, where jobs of an array run one after another.
+    // By default Slurm looks for jobs to start once a minute (`sched_interval`), too seldom for arrays whose jobs run
+    // one after another.
     format!(
         "ClusterName=t\n\
          SlurmctldHost={host}(127.0.0.1)\n\

@@ -1,4 +1,4 @@
-//! A terminal in which a command runs, as script(1) makes it, and the screen that a person would see.
+//! A terminal that script(1) opens for a command, and the screen that a user would see.
 
 use std::io::{Read, Write};
 use std::num::NonZero;
@@ -15,13 +15,14 @@ pub struct Terminal {
     process: Process,
     keys: ChildStdin,
     output: ChildStdout,
-    /// All that was written to the terminal.
+    /// Everything that was written to the terminal.
     pub written: Vec<u8>,
     screen: vt100::Parser,
 }
 
 impl Terminal {
-    /// Runs a line of sh(1) in which `$JOBTAP` is the program, as a client of a manager; `None` if script(1) is missing.
+    /// Runs a line of sh(1) in which `$JOBTAP` is the program, as a client of a manager. Returns `None` if script(1) is
+    /// missing.
     #[track_caller]
     pub fn open(m: &Manager, line: &str, environment: &[(&str, &str)]) -> Option<Self> {
         Self::open_at(m.uri(), line, environment)
@@ -47,7 +48,7 @@ impl Terminal {
         Some(Self { process, keys, output, written: Vec::new(), screen })
     }
 
-    /// Reads until this is true of the screen, and returns the screen. The process has a deadline, and with it this.
+    /// Reads until the screen is as wanted, and returns the screen. The deadline of the process ends this, too.
     #[track_caller]
     pub fn until(&mut self, wanted: impl Fn(&str) -> bool) -> String {
         loop {
@@ -65,7 +66,7 @@ impl Terminal {
         self.until(|shown| shown.contains(text))
     }
 
-    /// Waits until a text is written to the terminal once more, be it there already or not.
+    /// Waits until a text is written to the terminal once more, whether it is there already or not.
     #[track_caller]
     pub fn writes_again(&mut self, text: &str) {
         let from = self.written.len();
@@ -83,11 +84,11 @@ impl Terminal {
 
     /// Presses keys.
     pub fn press(&mut self, keys: &str) {
-        // A command that has ended is found out by what the screen shows.
+        // That a command has ended shows on the screen.
         let _ = self.keys.write_all(keys.as_bytes());
     }
 
-    /// Reads to the end, and returns what is left on the screen, which must be the ordinary one with its cursor.
+    /// Reads to the end, and returns what is left on the screen, which must be the normal screen with a visible cursor.
     #[track_caller]
     pub fn end(mut self) -> String {
         while self.read() {}
@@ -97,7 +98,7 @@ impl Terminal {
         screen.contents()
     }
 
-    /// Reads some of the output; false at its end.
+    /// Reads some of the output, and returns false at its end.
     fn read(&mut self) -> bool {
         let mut bytes = [0; 4096];
         let read = self.output.read(&mut bytes).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! The guide's page of a day's work: its commands are run in one shell, and what they print is what the page shows, but
+//! The guide's page about a day's work: its commands are run in one shell, and must print what the page shows, except
 //! for ids, numbers and times. `UPDATE_DOCS=1 cargo test -p jobtap-tests --test a_day` writes the outputs again.
 #![allow(clippy::unwrap_used)]
 
@@ -10,17 +10,17 @@ use std::process::{ChildStdin, ChildStdout, Stdio};
 use jobtap_tests::terminal::Terminal;
 use jobtap_tests::{Process, clean, jobtap, run, serve, temporary, workspace};
 
-/// What the shell prints behind the output of each command.
+/// What the shell prints after the output of each command.
 const END: &str = "--- end of the output, with exit code ";
 
-/// The names that the page has in the place of the real ones.
+/// The names that the page has in place of the real ones.
 const USER: &str = "ada";
 const HOME: &str = "/home/ada/day";
 
-/// A command of the page, with the lines that go on behind it, and what it prints.
+/// A command of the page, with its continuation lines, and what it prints.
 #[derive(Debug, Default)]
 struct Step {
-    /// As the page has it, each line with its prompt.
+    /// As the page shows it, each line with its prompt.
     shown: String,
     /// Without the prompts.
     command: String,
@@ -73,7 +73,7 @@ fn parts(page: &str) -> Vec<Part> {
     parts
 }
 
-/// The shell of the day.
+/// The shell in which the commands run.
 struct Shell {
     _process: Process,
     stdin: ChildStdin,
@@ -89,7 +89,7 @@ impl Shell {
         let programs = jobtap().parent().unwrap().display();
         let path = std::env::var("PATH").unwrap_or_default();
         command.env("PATH", format!("{programs}:{path}"));
-        // By the letter with which they begin, ids of jobs are told from words.
+        // Job ids begin with `ƒ`, which distinguishes them from words.
         command.env_remove("FLUX_F58_FORCE_ASCII");
         command.args(["-c", "exec 2>&1; exec bash --noprofile --norc"]);
         command.current_dir(directory.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -101,7 +101,7 @@ impl Shell {
 
     /// Runs a command and returns what it prints.
     fn says(&mut self, command: &str) -> String {
-        // Without the shell's own input, which has the commands that follow.
+        // The command must not read the shell's own input, which has the commands that follow.
         write!(self.stdin, "{{\n{command}}} </dev/null\necho \"{END}$?\"\n").unwrap();
         let mut output = String::new();
         loop {
@@ -126,7 +126,7 @@ impl Shell {
         Some(self.neutral(&seen))
     }
 
-    /// Without what belongs to this host and user.
+    /// The output without what is specific to this host and user.
     fn neutral(&self, output: &str) -> String {
         let output = output.replace(self.directory.path().to_str().unwrap(), HOME);
         let mut text = String::new();
@@ -138,7 +138,7 @@ impl Shell {
     }
 }
 
-/// A line in which the user has the name of the page. Columns stay where they are.
+/// Replaces the user's name by the name on the page. Columns stay where they are.
 fn with_name(line: &str, user: &str) -> String {
     let (mut text, mut rest) = (String::new(), line);
     while let Some((before, after)) = rest.split_once(user) {
@@ -157,7 +157,7 @@ fn with_name(line: &str, user: &str) -> String {
     text + rest
 }
 
-/// An output without what differs from one day to the next: ids of jobs, numbers, times, and widths of columns.
+/// The output without what differs from one run to the next: ids of jobs, numbers, times, and widths of columns.
 fn lasting(output: &str) -> String {
     let mut text = String::new();
     for line in output.lines() {
@@ -204,7 +204,7 @@ fn the_page_of_a_day_shows_what_its_commands_print() {
                 true => shell.top().unwrap_or_else(|| output.clone()),
                 false => shell.says(&command),
             };
-            // A screen has bars, and numbers that are no words.
+            // A screen is not compared: it has bars, and numbers that are not words of their own.
             if !is_screen && lasting(&printed) != lasting(&output) {
                 let _ = writeln!(differences, "{shown}has printed\n{printed}instead of\n{output}");
             }

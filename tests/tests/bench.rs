@@ -39,7 +39,7 @@ fn every_part_gives_figures_with_units() {
         assert!(!rate || figure["better"] == "more", "{figure}");
         // 64 clients submit one job each, and turns are of the same length.
         assert!((1..=64).contains(&figure["jobs"].as_u64().unwrap()), "{figure}");
-        assert!(is_described(name), "docs/src/performance.md doesn't describe {name}");
+        assert!(is_described(name), "docs/src/performance-figures.md doesn't describe {name}");
     }
     for name in [
         "submit.one.rate",
@@ -70,9 +70,9 @@ fn every_part_gives_figures_with_units() {
     assert_eq!(report["skipped"], serde_json::json!([]));
 }
 
-/// Whether the guide has this figure, by its name or by the end of its name.
+/// Whether the guide describes this figure, by its name or by the end of its name.
 fn is_described(name: &str) -> bool {
-    let guide = fs::read_to_string(workspace().join("docs/src/performance.md")).unwrap();
+    let guide = fs::read_to_string(workspace().join("docs/src/performance-figures.md")).unwrap();
     if guide.contains(&format!("`{name}`")) {
         return true;
     }
@@ -186,20 +186,20 @@ fn processes_end_when_the_command_is_killed() {
     until("processes are left", || processes_of(directory.path()).is_empty());
 }
 
-/// A run that would take long, with its manager running.
+/// Starts a run that would take long, and waits until its manager runs.
 fn measuring(directory: &Path) -> jobtap_tests::Process {
     let mut command = clean(jobtap());
     command.args(["bench", "throughput", "--jobs=100k"]).env("TMPDIR", directory);
     command.stdout(Stdio::null()).stderr(Stdio::piped());
     let process = spawn(&mut command);
     until("no manager is started", || {
-        // The command, the measuring process, the manager and its shepherd.
-        processes_of(directory).len() >= 4
+        // The command, the measuring process, the manager, its shepherd and the shepherd's forker.
+        processes_of(directory).len() >= 5
     });
     process
 }
 
-/// The processes whose directory for temporary files is this one or below it.
+/// The processes whose `TMPDIR` is this directory or one below it.
 fn processes_of(directory: &Path) -> Vec<u32> {
     let wanted = format!("TMPDIR={}", directory.display());
     let mut found = Vec::new();

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 /// Fixtures with several mistakes, or with one that the compiler reports beside another.
 const SEVERAL: [&str; 4] = ["026", "134", "138", "177"];
 
-/// No case that must compile is among them: with a single one, trybuild calls cargo for each case separately,
-/// and builds it where a check would do. Such cases are the tests `compile-pass-NN`.
+/// No case that must compile is among these: with a single one, trybuild would call cargo for each case separately, and
+/// build it where a check would do. Cases that must compile are the tests `compile-pass-NN`.
 #[test]
 fn every_mistake_gives_its_recorded_compile_error() {
     trybuild::TestCases::new().compile_fail("compile-fail/*.rs");

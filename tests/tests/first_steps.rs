@@ -4,7 +4,7 @@
 use jobtap_tests::{Manager, clean, run, site_manager, workspace};
 use serde_json::Value;
 
-/// The plugin and the test of the README, which the build script takes out of it.
+/// The plugin and the test of the README, which the build script extracts.
 mod readme {
     include!(concat!(env!("OUT_DIR"), "/readme.rs"));
 }

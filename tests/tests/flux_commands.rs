@@ -1,4 +1,4 @@
-//! The smaller commands of Flux give its output: about the manager, its address, resource sets, lists of hosts,
+//! Flux's smaller commands print what Flux prints: about the manager, its address, resource sets, lists of hosts,
 //! modules and trees of jobs.
 #![allow(clippy::unwrap_used)]
 
@@ -32,7 +32,7 @@ fn attributes_are_read_added_and_protected() {
     assert_eq!(get("statedir").ok(), m.statedir.display().to_string());
     assert_eq!(get("log-stderr-level").ok(), "4");
     get("nosuch").says(1, "jobtap-getattr: nosuch: No such file or directory");
-    // A plugin's process for one rank asks for its own, and a task for that of its node.
+    // A plugin's process for one rank gets that rank, and a task gets the rank of its node.
     let mut command = m.command(["getattr", "rank"]);
     assert_eq!(run(command.env("JOBTAP_RANK", "2")).ok(), "2");
     let exe = jobtap().display().to_string();
@@ -41,7 +41,7 @@ fn attributes_are_read_added_and_protected() {
     let mut ranks: Vec<String> = ranks.ok().lines().map(str::to_owned).collect();
     ranks.sort_unstable();
     assert_eq!(ranks, ["0: 1", "1: 1", "2: 2", "3: 2"]);
-    // What a task runs in an instance of its own has that instance's.
+    // In an instance that a task starts, it is the rank within that instance.
     let inner = format!("{exe} start {exe} getattr rank");
     let words = ["run", "-N1", "--requires=rank:2", "sh", "-c", &inner];
     assert_eq!(m.jobtap_args(&words).ok(), "0");
@@ -81,7 +81,7 @@ fn a_command_is_run_for_each_node_and_recorded() {
         format!("jobtap-exec: Error: rank {rank}: id: Request requires owner credentials")
     });
     m.as_guest("exec -r 0-1 id").says(126, &refused.join("\n"));
-    // What is started is bounded by the files that this process may open.
+    // The number of commands at once is bounded by the number of files that `exec` may open.
     let mut sh = clean(Path::new("/bin/sh"));
     sh.env("JOBTAP_URI", m.uri()).args(["-c", "ulimit -n 40; exec \"$0\" exec true"]).arg(jobtap());
     let text = "jobtap-exec: 3 commands at once need more open files than the limit of 40: raise it with \
@@ -132,7 +132,7 @@ fn a_job_that_is_named_twice_gets_both_requests_and_an_error() {
     twice.says(1, "jobtap-job: flux_job_raise: File exists");
     let log = m.jobtap(&format!("job eventlog {job}")).ok();
     assert_eq!(log.matches("type=\"noted\"").count(), 2, "{log}");
-    // No signal is sent if one of the words is no id.
+    // No signal is sent if one of the words is not an id.
     m.jobtap(&format!("job kill -s KILL {job} nosuch"))
         .says(1, "jobtap-job: invalid jobid: nosuch");
     m.jobtap("queue idle --timeout=0").says(1, "jobtap-queue: ERROR: idle: timeout");
@@ -326,7 +326,7 @@ fn a_watched_key_prints_each_new_value() {
     let mut next = || lines.next().unwrap().unwrap();
     while !next().contains(r#""name":"priority""#) {}
     m.jobtap(&format!("job memo {job} a=1")).ok();
-    // As in Flux, each value gets a newline, also after its own.
+    // As in Flux, each value is followed by a newline, even if it ends with one.
     assert_eq!(next(), "");
     assert!(next().contains(r#""name":"memo""#));
     assert!(watch.wait().unwrap().success());

@@ -1,5 +1,5 @@
-//! Plugins inside of a real Flux: the files that a wrapper crate makes of unchanged plugin crates, loaded by a
-//! broker that runs jobs.
+//! Plugins inside a real Flux: files that wrapper crates make of unchanged plugin crates, loaded by a broker that runs
+//! jobs.
 //!
 //! `.ci/flux` finds Flux; without it each test says that it was skipped. Each test runs a shell script as the initial
 //! program of an instance of its own.
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 /// The longest that an instance may run, in seconds.
 const LONGEST: &str = "240";
 
-/// Builds a file of these plugins, once, and returns its path.
+/// Builds a file with these plugins, once, and returns its path.
 fn file(plugins: &[&str]) -> PathBuf {
     static FILES: OnceLock<Mutex<BTreeMap<String, PathBuf>>> = OnceLock::new();
     let name = plugins.join("-");
@@ -441,7 +441,7 @@ sleep 2
 kill -9 $(flux getattr broker.pid)
 "#,
     );
-    // `timeout` ends by the signal of what it runs.
+    // `timeout` ends by the signal that ended its command.
     assert!(matches!(code, None | Some(137)), "{code:?}: {}", printed.err);
     printed.has("{\"asked\": 1}\n");
     place
@@ -596,7 +596,7 @@ flux dmesg | grep jobtap:
 #[test]
 fn it_runs_in_an_instance_of_four_brokers() {
     let place = place!(["hosted"]);
-    // Without the resources of the configuration, which are of one host.
+    // Without the configured resources, which are those of one host.
     std::fs::write(place.path("conf/test.toml"), "").unwrap();
     let printed = place.run_with(
         &["-s4"],

@@ -1,4 +1,4 @@
-//! What helps a person at work: completions, manual pages, and mistakes of a configuration shown at their lines.
+//! What helps users at work: completions, manual pages, and mistakes in a configuration shown with their lines.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -108,7 +108,8 @@ fn fish_shows_names_and_states_of_jobs() {
     assert_eq!(said.trim(), format!("{}\tlong RUN", shell.job));
 }
 
-/// A shell in a terminal, as a person has it, with the code where the package for Debian puts it, or in its own start file.
+/// A shell in a terminal, as a user has it. The completion code is where Debian's package puts it, or in the shell's
+/// own start file.
 #[test]
 fn the_first_tab_completes() {
     let shell = Shell::start();
@@ -148,7 +149,7 @@ fn the_first_tab_completes() {
         terminal.shows("ready>");
         terminal.press("jobtap canc\t");
         terminal.until(|shown| shown.contains("jobtap cancel"));
-        // The only job, whose id begins so.
+        // The beginning of the only job's id.
         terminal.press(&format!("{}\t", shell.job.get(..2).unwrap()));
         terminal.until(|shown| shown.contains(&format!("jobtap cancel {}", shell.job)));
         terminal.press("\x15exit\r");

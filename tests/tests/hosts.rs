@@ -1,8 +1,8 @@
 //! The same plugin crates in every host: the same jobs get the same verdicts and priorities, and their prologs
 //! run before them.
 //!
-//! `jobtap build` makes a manager, a file for Flux and two files for Slurm of `examples/deadline`,
-//! `examples/ceiling` and `examples/scratch`, as they are. A host that isn't installed is skipped, and the test says so.
+//! `jobtap build` makes a manager, a file for Flux and two files for Slurm of `examples/deadline`, `examples/ceiling`
+//! and `examples/scratch`, unchanged. A host that isn't installed is skipped, and the test says so.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout)]
 
 use std::fs;
@@ -44,9 +44,9 @@ const CASES: &[Case] = &[
 /// What became of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Became {
-    /// It was refused with this text of a plugin.
+    /// A plugin refused it with this text.
     Refused(String),
-    /// It ran after its prolog, with the priority of a deadline so many hours after its submission.
+    /// It ran after its prolog, with the priority of a deadline this many hours after its submission.
     Ran { due_in_hours: i64 },
     /// Its prolog failed, and its tasks were not started.
     NotStarted,
@@ -64,7 +64,7 @@ impl Place {
             site.plugin(name);
         }
         let program = site.path("prepare");
-        // It says whom it has prepared, or fails.
+        // It writes which job it has prepared, or fails.
         let text = format!(
             "#!/bin/sh\ncd {:?} || exit 2\nif [ -e fail ]; then exit 1; fi\necho \"$1\" >made\n",
             site.path("")
@@ -92,7 +92,7 @@ impl Place {
         self.site.path(name)
     }
 
-    /// Before each job: nothing is prepared, and the program fails if it shall.
+    /// Resets the place before a job: nothing is prepared, and the program fails if the case says so.
     fn reset(&self, case: &Case) {
         for name in ["made", "ran", "fail"] {
             let _ = fs::remove_file(self.path(name));
@@ -103,15 +103,15 @@ impl Place {
     }
 }
 
-/// The hours from now to the deadline that a priority of `deadline` means.
+/// The hours from now to the deadline from which the plugin `deadline` computed a priority.
 fn due_in_hours(priority: i64) -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let due = i64::from(u32::MAX) - 1 - priority;
-    // A test that is slow is no hour late.
+    // Rounded, since even a slow test is less than half an hour late.
     ((due - i64::try_from(now).unwrap()) as f64 / 3600.0).round() as i64
 }
 
-/// Submits the jobs with Flux's commands: in Flux, and in our manager, which takes the same ones. `start` begins an
+/// Submits the jobs with Flux's commands: in Flux, and in our manager, which has the same commands. `start` begins an
 /// instance with an initial program, and `load` is run in it first.
 fn by_flux_commands(place: &Place, start: &str, flux: &str, load: &str) -> Vec<Became> {
     let mut script = format!("cd {:?}\nflux() {{ {flux} \"$@\"; }}\n{load}\n", place.path(""));
@@ -203,7 +203,7 @@ fn submitted_to(slurm: &Slurm, place: &Place, case: &Case) -> Became {
     let id = output.stdout.trim().rsplit(' ').next().unwrap().to_owned();
     let show = || slurm.client("scontrol", &["-o", "show", "job", &id]).stdout;
     if case.fails {
-        // Slurm queues a batch job again whose PrologSlurmctld has failed.
+        // Slurm requeues a batch job whose PrologSlurmctld has failed.
         until("the job is queued again", || show().contains("Restarts=1"));
         slurm.client("scancel", &[&id]).ok();
         assert!(!place.path("ran").exists(), "it was started");
@@ -297,7 +297,7 @@ fn a_file_for_flux_tells_what_is_inside_and_needs_no_flux_to_be_built() {
     let needed: Vec<&str> = needed.lines().filter_map(|l| l.split_whitespace().next()).collect();
     let known = ["linux-vdso.so.1", "libgcc_s.so.1", "libc.so.6", "/lib64/ld-linux-x86-64.so.2"];
     assert!(needed.iter().all(|name| known.contains(name)), "{needed:?}");
-    // The same file again, for a host that it wasn't named for.
+    // The same file name is refused for another host.
     let refused = place.site.build("--host slurm-prep -o site.so --with ceiling=ceiling");
     assert!(refused.stderr.trim_end().ends_with("name it prep_NAME.so"), "{refused:?}");
 }

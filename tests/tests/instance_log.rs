@@ -111,7 +111,7 @@ fn dmesg_shows_watches_and_clears_the_log() {
     follow.wait().unwrap();
 }
 
-/// How many lines a test's manager has in its file before those of the test.
+/// The number of lines in a manager's configuration file before those of the test.
 const BEFORE: usize = 5;
 
 #[test]

@@ -41,7 +41,7 @@ fn a_debian_package_has_program_unit_pages_and_completions() {
     run(clean(&program).args(["config", "check"]).arg(root.join("etc/jobtap"))).ok();
     let ran = run(clean(&program).args(["start", "jobtap", "run", "echo", "works"]));
     assert_eq!(ran.ok().trim(), "works");
-    // No path of the machine that built it.
+    // It contains no path of the machine that built the package.
     let completion = fs::read_to_string(root.join("usr/share/bash-completion/completions/jobtap"));
     assert!(!completion.unwrap().contains(directory.path().to_str().unwrap()));
 }
@@ -75,7 +75,7 @@ fn running_jobs_survive_the_replacement_of_the_program() {
     let job = m.submit_args(&["sh", "-c", &wait]);
     m.wait(&job, "start");
     m.stop();
-    // As a package manager does it: the old program is still executed by the shepherd.
+    // As a package manager does it: the shepherd still executes the old program.
     fs::copy(site_manager(), at("new")).unwrap();
     fs::rename(at("new"), at("manager")).unwrap();
     m.start_again();

@@ -2,6 +2,7 @@
 //! survives a crash, and their processes end with them.
 #![allow(clippy::unwrap_used)]
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -119,7 +120,7 @@ fn owner_and_guest_can_use_services_and_streams() {
         let hint = format!("method 'job-manager.{wrong}'; did you mean '{meant}'?\n");
         assert!(refused.stderr.ends_with(&hint), "{refused:?}");
     }
-    // A guest isn't told of what only the owner may call.
+    // The hint doesn't reveal to a guest what only the owner may call.
     let guest = m.as_guest("plugin call probe.ad");
     assert!(guest.stderr.contains("Unknown service") && !guest.stderr.contains("add"), "{guest:?}");
     let wrong = m.jobtap_args(&["plugin", "call", "probe.add", "{"]);
@@ -354,7 +355,7 @@ fn processes_report_their_exit_and_bounded_output() {
     );
 }
 
-/// Makes the plugin start a long process, and returns that command and the id of the process.
+/// Makes the plugin start a long process. Returns the command that waits for it, and the id of the process.
 fn long_process(m: &Manager, directory: &Path) -> (Process, String) {
     let file = directory.join("pid");
     let script = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600", file.display());
@@ -423,13 +424,35 @@ fn a_handler_that_does_not_return_is_named_while_it_runs() {
 }
 
 #[test]
+fn a_handler_that_ends_the_manager_is_named() {
+    for (how, reason) in [
+        ("overflow", "has overflowed its stack"),
+        ("memory", "memory allocation of 9223372036854775807 bytes failed"),
+        ("double-panic", "as asked, too"),
+    ] {
+        let mut m = manager("");
+        let id = m.submit("sleep 0.1");
+        let _ = m.jobtap(&format!("submit --setattr=probe.crash={how} true"));
+        let (status, lines) = m.end_with_stderr();
+        assert!(status.signal().is_some(), "{status}");
+        let named = lines.lines().find(|line| line.contains("probe: job.validate: job "));
+        let named = named.unwrap_or_else(|| panic!("{how}: {lines}"));
+        assert!(named.contains("the handler ends the manager by SIG"), "{named}");
+        assert!(lines.contains(reason), "{lines}");
+        // The next manager takes over the jobs.
+        m.start_again();
+        m.wait(&id, "clean");
+    }
+}
+
+#[test]
 fn a_future_that_blocks_holds_up_no_other_plugin() {
     let m = manager("");
     let slow = m.jobtap("submit --setattr=probe.block=5000 true").ok();
     until("the prolog has begun", || {
         m.jobtap(&format!("job eventlog {slow}")).ok().contains("prolog-start")
     });
-    // Its processes don't run on the thread that is blocked, nor do services of the manager.
+    // Services, of this plugin and of the manager, don't need the blocked thread.
     m.jobtap("plugin call probe.seen {}").ok();
     let log = || m.jobtap("dmesg").ok();
     until("the poll is named", || log().contains("a poll of its future: took 5"));

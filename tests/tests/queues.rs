@@ -154,7 +154,7 @@ fn queues_use_only_nodes_with_their_properties() {
     assert_eq!(list, "batch 12 8 4 2 7\ndebug 4 0 4 2 0");
 }
 
-/// Users whom every system knows.
+/// The user and the group `daemon` exist on every system.
 #[test]
 fn a_queue_is_for_the_groups_of_its_access_list() {
     let config = "[queues.open]\n[queues.few.policy.access]\nallow-group = [\"daemon\"]\n";

@@ -1,5 +1,4 @@
-//! What a manager stores can be looked at, dumped, and restored into another manager, also from an archive of
-//! Flux.
+//! What a manager stores can be read, dumped, and restored into another manager, also from an archive of Flux.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;

@@ -51,8 +51,8 @@ fn wait_exits_with_the_exit_code_of_the_script() {
     assert_eq!(failed.code, 7, "{failed:?}");
 }
 
-/// The command, for which an interrupt has its usual effect. A shell that runs the tests in the background has them
-/// ignore it, and each process that they start.
+/// Wraps a command so that SIGINT has its usual effect. A shell that runs the tests in the background makes them and
+/// all their processes ignore it.
 fn interruptible(command: &Command) -> Command {
     let mut wrapped = Command::new("env");
     wrapped.arg("--default-signal=INT").arg(command.get_program()).args(command.get_args());
@@ -240,11 +240,11 @@ fn a_script_learns_what_its_nodes_have() {
     let pid =
         shown(&["-n1"], "SLURM_TASK_PID; do echo $((SLURM_TASK_PID == $$)); done; for name in _x");
     assert_eq!(pid, "1 unset ");
-    // What would tell a launcher of MPI that this is a task of Flux.
+    // These variables would tell a launcher of MPI that this is a task of Flux.
     let flux =
         "FLUX_JOB_ID FLUX_TASK_RANK FLUX_JOB_SIZE FLUX_PMI_LIBRARY_PATH PMI_FD PMI_RANK PMI_SIZE";
     assert_eq!(shown(&["-n1"], flux), "unset ".repeat(7));
-    // A manager of the script's own hides that it runs in such a script.
+    // A manager that the script starts hides that it runs in a script of Slurm.
     let exe = jobtap().display();
     let inner =
         format!("SLURM_JOB_ID; do {exe} start printenv $name || echo hidden; done; for name in _x");
@@ -287,7 +287,7 @@ fn tasks_have_the_resource_limits_of_the_caller() {
     assert_eq!(limits(lower, &["--propagate=NONE"]), own);
     assert_eq!(limits(lower, &["--propagate=NOFILE"]), ["200", own[1], own[2]]);
 
-    // The user is told of a limit that the manager's hard limit doesn't allow.
+    // The user is warned about a limit that the manager's hard limit doesn't allow.
     let m_run = |words: &[&str]| run(m.command(["run"]).args(words));
     let output = m_run(&["--rlimit=nofile=999999999", "sh", "-c", "ulimit -n"]);
     assert_eq!((output.code, output.stdout.trim()), (0, own[2]), "{output:?}");

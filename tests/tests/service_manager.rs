@@ -1,5 +1,5 @@
-//! A manager that a service manager such as systemd has started tells it what it does, works with its watchdog, and
-//! ends within a bound.
+//! A manager that a service manager such as systemd has started reports its state to it, works with its watchdog, and
+//! ends within a bounded time.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{BufRead, BufReader, Read};
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 /// The period of the watchdog.
 const PERIOD: Duration = Duration::from_millis(600);
 
-/// A manager as a service.
+/// A manager that runs as a service.
 struct Service {
     process: Process,
     stderr: BufReader<ChildStderr>,

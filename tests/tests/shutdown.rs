@@ -8,10 +8,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use jobtap_tests::leftovers::processes_with;
+use jobtap_tests::rpc::{PROTOCOL, request, stream};
 use jobtap_tests::{Manager, PATIENCE, clean, jobtap, run, send, temporary, until};
 use serde_json::{Value, json};
 
-/// A connection to the manager: each request and each response is a line.
+/// A connection to the manager.
 struct Connection(BufReader<UnixStream>);
 
 impl Connection {
@@ -22,8 +23,8 @@ impl Connection {
     }
 
     fn ask(&mut self, id: u64, topic: &str, payload: &Value) {
-        let line = json!({"id": id, "topic": topic, "payload": payload, "stream": id > 9});
-        writeln!(self.0.get_mut(), "{line}").unwrap();
+        let text = if id > 9 { stream } else { request }(id, topic, payload);
+        self.0.get_mut().write_all(text.as_bytes()).unwrap();
     }
 
     fn answer(&mut self) -> Option<Value> {
@@ -39,7 +40,7 @@ fn waiting_clients_are_answered_at_shutdown() {
     let id = m.submit("--urgency=hold --flags=waitable true");
     let id: u64 = m.jobtap(&format!("job id {id}")).ok().parse().unwrap();
     let mut connection = Connection::new(&m);
-    connection.ask(0, "hello", &json!({"protocol": 1}));
+    connection.ask(0, "hello", &json!({ "protocol": PROTOCOL }));
     connection.ask(1, "job-manager.drain", &json!({}));
     connection.ask(2, "job-manager.wait", &json!({ "id": id }));
     connection.ask(10, "job-info.eventlog-watch", &json!({"id": id, "path": "eventlog"}));

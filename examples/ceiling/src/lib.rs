@@ -68,7 +68,7 @@ mod tests {
 
     use super::*;
 
-    /// Each test runs over each host.
+    /// The hosts over which each test runs.
     fn hosts() -> TestHosts {
         TestHosts::new()
             .plugin::<Ceiling>()

@@ -43,7 +43,7 @@ impl Deadline {
         Ok(Self { settings: settings.into_inner() })
     }
 
-    /// Refuses a deadline that can't be met at submission, when the user can still correct it.
+    /// At submission, when the user can still correct it, refuses a deadline that can't be met.
     #[on("job.validate")]
     fn validate(&self, job: &Job, cx: Cx<'_, JobValidate>) -> Result<(), Reject> {
         let Some(deadline) = asked(job)? else {
@@ -107,7 +107,7 @@ mod tests {
         TestJob::new().attribute("deadline", at).run_for(1.0)
     }
 
-    /// Returns the order in which jobs that were submitted to a stopped queue start.
+    /// Submits jobs to a stopped queue, and returns the order in which they start.
     fn order(m: &mut TestManager, jobs: Vec<TestJob>) -> Vec<usize> {
         m.scheduling(false).unwrap();
         let ids: Vec<JobId> = jobs.into_iter().map(|job| m.submit(job).unwrap()).collect();
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(m.job(first).priority(), Some(u32::MAX));
     }
 
-    /// The hosts whose jobs have attributes of a site's own.
+    /// The hosts whose jobs can have attributes that a site defines.
     fn hosts_with_attributes() -> TestHosts {
         TestHosts::new().plugin::<Deadline>().host::<TestManager>().host::<TestFlux>()
     }
@@ -170,7 +170,8 @@ mod tests {
             assert_eq!(text, "deadline: it has passed already");
             let text = host.submit(due_in(60.0).duration(120.0)).unwrap_err();
             assert_eq!(text, "deadline: the job may take 120 s, but only 60 s are left");
-            let text = host.submit(TestJob::new().attribute("deadline", "soon")).unwrap_err();
+            let text =
+                host.submit(TestJob::new().attribute("deadline", "soon")).unwrap_err().text();
             assert!(text.starts_with("attributes.system.deadline must be a time"), "{text}");
             assert_eq!(host.submit(due_in(60.0).duration(50.0)).map(drop), Ok(()));
         });
@@ -195,7 +196,7 @@ mod tests {
             let other = host.submit(TestJob::new()).unwrap();
             let urgent = host.submit(TestJob::new().urgency(19)).unwrap();
             let ahead = host.priority(urgent).unwrap() - host.priority(other).unwrap();
-            // In Slurm's double time passes between both.
+            // In Slurm's test double, time passes between the two submissions.
             assert!((3 * 3600 - 20..=3 * 3600).contains(&ahead), "{ahead}");
         });
     }
@@ -204,7 +205,7 @@ mod tests {
     fn a_misspelt_setting_is_refused_at_start() {
         let config = json!({"plugins": {"deadline": {"defualt": "10m"}}});
         let start = TestManager::new().plugin::<Deadline>().config(config).try_start();
-        let text = start.err().unwrap();
+        let text = start.err().unwrap().text();
         assert!(text.contains("[plugins.deadline]") && text.contains("defualt"), "{text}");
     }
 }

@@ -1,8 +1,8 @@
-//! `scratch`: prepares a directory for each job with a program of the site, before its tasks start.
+//! `scratch`: runs a program of the site that prepares a directory for each job, before the job's tasks start.
 //!
-//! The program gets the job's id and the user's as arguments. When it fails, the job doesn't start. The handler is
-//! asynchronous: it waits for the program without keeping the manager from other work. Inside Flux it is a prolog
-//! of the job manager, inside Slurm a PrologSlurmctld of a PrEp plugin.
+//! The program gets the ids of the job and of its user as arguments. If it fails, the job doesn't start. The handler is
+//! asynchronous: it waits for the program without keeping the manager from other work. Inside Flux it is a prolog of
+//! the job manager, inside Slurm a PrologSlurmctld of a PrEp plugin.
 //!
 //! ```toml
 //! [plugins.scratch]
@@ -31,7 +31,7 @@ impl Scratch {
         Self { settings: settings.into_inner() }
     }
 
-    /// Runs the program. What became of it stands in the job's exception.
+    /// Runs the program. If that fails, the job's exception says why.
     #[on("job.state.run", timeout = "5m")]
     async fn prepare(job: JobInfo, remote: Remote<Self>) -> Result<(), PrologFailed> {
         let program = remote.call(|plugin, _| plugin.settings.program.clone()).await?;
@@ -52,7 +52,7 @@ mod tests {
 
     const PROGRAM: &str = "/usr/local/sbin/make-scratch";
 
-    /// Each test runs over each host. In Slurm it is a PrEp plugin.
+    /// The hosts over which each test runs. In Slurm the plugin is a PrEp plugin.
     fn hosts() -> TestHosts {
         TestHosts::new()
             .plugin::<Scratch>()
@@ -73,7 +73,7 @@ mod tests {
         });
     }
 
-    /// Sets a priority, which the builtin plugins do in a manager.
+    /// Sets a priority, as the builtin plugins do in a real manager.
     #[derive(Default)]
     struct Default16;
 

@@ -1,8 +1,9 @@
-//! What a job can wait for: the start or an end of another job.
+//! The conditions that a job can wait for: the start of another job, or how it ended.
 
+use jobtap_core::eventlog::Name;
 use jobtap_core::prelude::*;
 
-/// The scheme of a dependency that one of several conditions satisfies.
+/// The scheme of a dependency that any one of several conditions satisfies.
 pub(super) const ANY_OF: &str = "any-of";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,11 +47,11 @@ impl Kind {
     /// Checks whether an inactive job satisfies the dependency.
     pub(super) fn judge(self, target: JobRef<'_>) -> Result<(), Never> {
         let completed = target.result() == Some(JobResult::Completed);
-        let excepted = target.end_event().is_some_and(|end| end.name == "exception");
+        let excepted = target.end_event().is_some_and(|end| end.name == Name::Exception);
         let satisfied = match self {
             Kind::Finish => return Ok(()),
-            _ if !target.event_posted("alloc") => return Err(Never::Started),
-            Kind::Start if target.event_posted("start") => true,
+            _ if !target.event_posted(Name::Alloc) => return Err(Never::Started),
+            Kind::Start if target.event_posted(Name::Start) => true,
             Kind::Start => return Err(Never::Started),
             Kind::Success => completed,
             Kind::Failure => !completed,
@@ -82,7 +83,7 @@ pub(super) struct Condition<'a> {
     pub(super) id: &'a str,
     pub(super) kind: Kind,
     pub(super) target: JobId,
-    /// How long after the start of the job the condition is satisfied.
+    /// The time from the start of the job until the condition is satisfied.
     pub(super) delay: Option<Fsd>,
 }
 
@@ -112,7 +113,8 @@ impl<'a> Condition<'a> {
         Ok(Self { scheme, id, kind, target, delay })
     }
 
-    /// The conditions of a dependency: those of [`ANY_OF`] are separated by `|`, others have one.
+    /// Parses the conditions of a dependency: several separated by `|` for [`ANY_OF`], one for any other
+    /// scheme.
     pub(super) fn all(scheme: &'a str, value: &'a str) -> Result<Vec<Self>, Reject> {
         if scheme != ANY_OF {
             return Ok(vec![Self::parse(scheme, value)?]);

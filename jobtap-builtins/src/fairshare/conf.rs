@@ -1,4 +1,4 @@
-//! What a site sets of `fairshare`.
+//! The configuration of `fairshare`.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ pub(super) const ROOT: &str = "root";
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub(super) struct Settings {
-    /// When half of the recorded usage has decayed; 0 disables the decay.
+    /// The time after which half of the recorded usage has decayed; 0 disables the decay.
     pub(super) half_life: Fsd,
     /// How often all priorities are computed again.
     pub(super) recalc: Fsd,
-    /// How long a job is pending until its age factor is 1.
+    /// How long a job must be pending for its age factor to reach 1.
     pub(super) max_age: Fsd,
     /// The bank of a job that names none, if its user may use this one.
     pub(super) default_bank: Option<String>,
@@ -30,7 +30,7 @@ pub(super) struct Settings {
     pub(super) qos: BTreeMap<String, f64>,
     /// The banks by name. Without any, all users share one bank.
     pub(super) banks: BTreeMap<String, Bank>,
-    /// The site named no banks.
+    /// Whether the site has configured no banks.
     #[serde(skip)]
     pub(super) implied: bool,
 }
@@ -44,7 +44,7 @@ pub(super) struct Weights {
     pub(super) size: f64,
     pub(super) queue: f64,
     pub(super) qos: f64,
-    /// Points of each step of urgency above or below the default.
+    /// Points for each step of urgency above or below the default.
     pub(super) urgency: f64,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Weights {
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Size {
-    /// Cores of a job whose size factor is 1, or 0 with `favor = "small"`.
+    /// The number of cores at which the size factor is 1, or 0 with `favor = "small"`.
     pub(super) full: u64,
     /// Which jobs have the larger factor.
     pub(super) favor: Favor,
@@ -141,7 +141,7 @@ impl Default for Bank {
 }
 
 impl Bank {
-    /// A user's shares; none who may not use the bank.
+    /// A user's shares; `None` if the user may not use the bank.
     pub(super) fn shares_of(&self, user: Uid) -> Option<f64> {
         self.users.get(&user).copied().or(self.everyone)
     }
@@ -158,7 +158,7 @@ impl Settings {
         self.default_bank.as_deref().filter(open).or_else(first)
     }
 
-    /// A user's shares of a bank; none who may not use it.
+    /// A user's shares of a bank; `None` if the user may not use it.
     pub(super) fn shares(&self, bank: &str, user: Uid) -> Option<f64> {
         self.banks.get(bank)?.shares_of(user)
     }
@@ -169,7 +169,7 @@ impl Settings {
         open.map(|(name, _)| name.as_str()).collect()
     }
 
-    /// Completes and checks it.
+    /// Completes and checks the settings.
     pub(super) fn checked(mut self) -> Result<Self, ConfError> {
         if self.banks.is_empty() {
             let bank = Bank { everyone: Some(1.0), ..Bank::default() };
@@ -219,7 +219,7 @@ impl Settings {
             return Some(": shares are numbers from 0".to_owned());
         }
         let mut above = bank;
-        // No way up is longer than there are banks, unless it leads round.
+        // A path to the root has at most as many steps as there are banks, unless the parents form a cycle.
         for _ in 0..self.banks.len() {
             if above.parent == ROOT {
                 return None;

@@ -18,9 +18,9 @@ pub(super) struct Factors {
 }
 
 impl Factors {
-    /// The factors of a job, where `fairshare` is that of its user in its bank, and `qos` that of its quality of
-    /// service.
-    pub(super) fn of(
+    /// Computes the factors of a job. `fairshare` is the factor of its user in its bank, and `qos` the factor
+    /// of its quality of service.
+    pub(super) fn compute(
         job: JobRef<'_>,
         fairshare: f64,
         qos: f64,

@@ -1,11 +1,10 @@
 //! The tree of banks and users: the share, the usage and the fairshare factor of each.
 //!
-//! The share of a node is the part of its parent's share that follows from its shares and those of its
-//! siblings. Its *effective* usage is the mean of its own usage and of its share of its parent's effective
-//! usage. So users of a bank with much usage have lower factors than those of a bank with little, even if
-//! they have used nothing themselves. The factor is 2 to the power of minus (effective usage / share): 1
-//! without usage, one half for a node that has used exactly its share. So all factors are equal if all nodes
-//! have used their shares.
+//! A node's share is its part of its parent's share, which is divided among the siblings in proportion to their
+//! configured `shares`. Its *effective* usage is the mean of its own usage and of its share of its parent's effective
+//! usage. So users of a bank with much usage have lower factors than those of a bank with little, even if they have
+//! used nothing themselves. The factor is 2 to the power of minus (effective usage / share): 1 without usage, one half
+//! for a node that has used exactly its share. So all factors are equal if all nodes have used their shares.
 
 use std::collections::BTreeMap;
 
@@ -20,11 +19,11 @@ pub(super) struct Node {
     /// The bank's name, or the user's id.
     pub(super) name: String,
     pub(super) shares: f64,
-    /// As a part of the whole, 0 to 1.
+    /// The share as a fraction of the whole, 0 to 1.
     pub(super) due: f64,
     /// In core-seconds, with decay.
     pub(super) usage: f64,
-    /// As a part of the whole, 0 to 1.
+    /// The usage as a fraction of all usage, 0 to 1.
     pub(super) used: f64,
     pub(super) effective: f64,
     pub(super) factor: f64,
@@ -92,7 +91,8 @@ fn below(parent: &str, settings: &Settings, users: &mut BTreeMap<&str, Vec<Node>
     nodes
 }
 
-/// Sums up from 0.0, since the sum of an empty iterator is -0.0, which would be shown.
+/// The usage of the members. The sum starts from 0.0, since the sum of an empty iterator is -0.0, which users
+/// would see.
 fn usage_of(members: &[Node]) -> f64 {
     members.iter().fold(0.0, |sum, member| sum + member.usage)
 }
@@ -119,7 +119,7 @@ impl Node {
     fn collect(&self, accounts: &mut BTreeMap<Account, Node>) {
         for member in &self.members {
             match member.name.parse() {
-                // The name of a bank may be a number too. What distinguishes it are the users below it.
+                // A bank's name can look like a user id, but only a bank has users or banks below it.
                 Ok(user) if member.members.is_empty() => {
                     accounts.insert((self.name.clone(), Uid::new(user)), member.clone());
                 }
@@ -136,7 +136,7 @@ mod tests {
 
     use super::*;
 
-    /// Two banks below a third one, and a bank beside that one.
+    /// Two banks below a third bank, and a fourth beside the third.
     fn settings() -> Settings {
         let settings: Settings = serde_json::from_value(json!({"banks": {
             "science": {"shares": 70},

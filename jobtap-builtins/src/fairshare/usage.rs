@@ -24,12 +24,12 @@ impl Decay {
         Self { half_life: (seconds > 0.0 && seconds.is_finite()).then_some(seconds) }
     }
 
-    /// The part of a usage of 1 that is left after this time.
+    /// The fraction of usage that is left after this time.
     pub(super) fn left(self, seconds: f64) -> f64 {
         self.half_life.map_or(1.0, |half_life| (-seconds / half_life).exp2())
     }
 
-    /// The usage of one core for this time, at the end of that time.
+    /// The usage that one core accrues in this time, with decay up to the end of it.
     pub(super) fn accrued(self, seconds: f64) -> f64 {
         let seconds = seconds.max(0.0);
         match self.half_life {
@@ -77,7 +77,7 @@ impl Usage {
         Stored { as_of: self.as_of, banks }
     }
 
-    /// Adds a usage that is relative to a time.
+    /// Adds an amount of usage as of the time `at`.
     pub(super) fn add(&mut self, account: Account, amount: f64, at: Timestamp) {
         // Converts the usage to the common time. If `at` is later, the factor is above 1 and undoes the
         // decay between the two.

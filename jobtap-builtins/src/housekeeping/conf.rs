@@ -46,13 +46,13 @@ const KINDS: &[(&str, Expected)] =
 pub(super) struct Script {
     pub(super) command: Vec<String>,
     pub(super) release: Release,
-    /// Whether the command is that of `exec.imp`.
+    /// Whether the command runs the IMP of `exec.imp`.
     pub(super) imp: bool,
     /// Whether a deprecated key is set.
     pub(super) systemd: bool,
 }
 
-/// When ranks are released whose script has ended.
+/// When the ranks whose script has ended are released.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Release {
     /// When all scripts have ended.
@@ -96,7 +96,7 @@ impl Script {
         Ok(Some(Self { command, release, imp, systemd: keys.use_systemd_unit.is_some() }))
     }
 
-    /// In seconds, as in the query data of Flux; -1 if not set.
+    /// The value of `release-after` in seconds, as in Flux's query data; -1 if not set.
     pub(super) fn release_after(&self) -> f64 {
         match self.release {
             Release::Together => -1.0,
@@ -113,12 +113,11 @@ mod tests {
 
     use super::*;
 
-    fn read(config: Value) -> Result<Option<Script>, String> {
-        let watched = Watched::read_among_others(&config).unwrap();
-        Script::read(&watched).map_err(|error| error.text().to_owned())
+    fn read(config: Value) -> Result<Option<Script>, ConfError> {
+        Script::read(&Watched::read_among_others(&config).unwrap())
     }
 
-    fn of(table: Value) -> Result<Option<Script>, String> {
+    fn read_table(table: Value) -> Result<Option<Script>, ConfError> {
         read(json!({ "job-manager": { "housekeeping": table } }))
     }
 
@@ -147,7 +146,7 @@ mod tests {
             if !value.is_null() {
                 table["release-after"] = value;
             }
-            assert_eq!(of(table).unwrap().unwrap().release, release);
+            assert_eq!(read_table(table).unwrap().unwrap().release, release);
         }
     }
 
@@ -172,7 +171,7 @@ mod tests {
             ),
             (json!(5), "job-manager.housekeeping: Expected object, got integer"),
         ] {
-            assert_eq!(of(table), Err(text.to_owned()));
+            assert_eq!(read_table(table), Err(ConfError::new(text)));
         }
     }
 }

@@ -25,7 +25,7 @@ impl fmt::Display for Scope {
 
 impl Scope {
     /// The scopes of a job.
-    pub(super) fn of(job: JobRef<'_>) -> impl Iterator<Item = Scope> {
+    pub(super) fn all_for_job(job: JobRef<'_>) -> impl Iterator<Item = Scope> {
         let bank = job.jobspec().attribute("bank").and_then(|bank| bank.as_str());
         let queue = job.jobspec().queue().map(|queue| Scope::Queue(queue.to_owned()));
         let bank = bank.map(|bank| Scope::Bank(bank.to_owned()));
@@ -33,7 +33,7 @@ impl Scope {
     }
 }
 
-/// The most that there may be of each at a time; -1 is no limit.
+/// The maximum of each at a time; -1 means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub(super) struct Limit {
@@ -64,7 +64,7 @@ impl Limit {
         bound(self.nodes)
     }
 
-    /// These limits, completed by others.
+    /// These limits, with unset ones taken from `general`.
     fn or(self, general: &Limit) -> Limit {
         Limit {
             running: self.running.or(general.running),

@@ -1,12 +1,12 @@
 //! Source text of Lua 5.1, rewritten so that Lua 5.4 runs it as 5.1 would.
 //!
-//! Most of what differs are functions, which `prelude.lua` replaces. Four things are part of the syntax,
-//! and are changed here, token by token and line for line, so that errors keep their place:
+//! Most differences are in functions, which `prelude.lua` replaces. Four are part of the syntax and are
+//! changed here, token by token and line for line, so that errors keep their line numbers:
 //!
-//! - `a .. b`. In Lua 5.1 the number 3 joined to a text is `3`; in 5.4 it is `3.0` if it came out of a
-//!   division. Nothing in a script can change that, so the prelude joins the operands: `a .. M .. b`,
-//!   where `M` is a marker whose `__concat` first takes `b`, and then `a`. A marker is found as
-//!   `("")[N]`, since strings can be indexed wherever the code stands, whatever its environment is.
+//! - `a .. b`. In Lua 5.1 concatenating the number 3 gives `3`; in 5.4 it gives `3.0` if the number is the result of a
+//!   division. A script can't override this, so the prelude does the concatenation itself: `a .. M .. b`, where `M` is
+//!   a marker whose `__concat` is called with `b` first; that of the result is then called with `a`. A marker is
+//!   written as `("")[N]`, since a string can be indexed in any function, whatever its environment is.
 //! - `"\-"`: 5.1 drops the backslash of an unknown escape, 5.4 refuses the script.
 //! - `arg`, the table of the arguments of a function with `...` that doesn't use `...` itself.
 //! - A first line with `#`, which is not part of the program.
@@ -19,7 +19,7 @@ use super::token::{Kind, Tokens};
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Rewritten {
     pub(super) text: Vec<u8>,
-    /// What stands at both sides of each marker, for the error when it can't be joined.
+    /// The operands on both sides of each marker, for the error when they can't be joined.
     pub(super) operands: Vec<(Option<String>, Option<String>)>,
 }
 
@@ -81,7 +81,7 @@ pub(super) fn rewrite(source: &[u8], first: usize) -> Rewritten {
 
 fn apply(source: &[u8], edits: &[(Range<usize>, Vec<u8>)]) -> Vec<u8> {
     let mut text = Vec::with_capacity(source.len() + source.len() / 4);
-    // Lua itself skips a first line with `#` in files only. The line stays, so that lines keep their numbers.
+    // Lua skips a leading `#` line only when it loads a file. The line break is kept, so that line numbers don't shift.
     let shebang = source.first() == Some(&b'#');
     let mut at = match shebang {
         true => source.iter().position(|byte| *byte == b'\n').unwrap_or(source.len()),
@@ -105,7 +105,7 @@ struct Function {
 }
 
 impl Function {
-    /// Reads the head of a function. Returns the last token of the head, too.
+    /// Reads the head of a function. Also returns the index of the head's last token.
     fn new(tokens: &Tokens<'_>, keyword: usize) -> (Self, usize) {
         let mut index = keyword + 1;
         // The name, as in `function a.b:c(..)`.
@@ -193,7 +193,7 @@ fn without_unknown_escapes(string: &[u8]) -> Option<Vec<u8>> {
         if known {
             text.push(b'\\');
         }
-        // The escaped byte itself is taken over as it is, also if it is a backslash or a quote.
+        // The escaped byte itself is copied unchanged, even if it is a backslash or a quote.
         if let [escaped, tail @ ..] = tail {
             text.push(*escaped);
             rest = tail;

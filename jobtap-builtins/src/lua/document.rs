@@ -13,6 +13,25 @@ pub(super) enum Form {
     Yaml,
 }
 
+/// Why a value can't be written as a document, or a document can't be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DocumentError {
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error(transparent)]
+    Yaml(#[from] serde_norway::Error),
+    #[error("nested more than {MAX_DEPTH} levels deep")]
+    TooDeep,
+    /// A value of this type of Lua.
+    #[error("a {0} can't be written")]
+    Value(&'static str),
+    /// A key of this type of Lua.
+    #[error("a key that is a {0} can't be written")]
+    Key(&'static str),
+    #[error(transparent)]
+    Lua(#[from] mlua::Error),
+}
+
 impl Form {
     pub(super) fn from_name(name: &str) -> Self {
         if name == "yaml" { Self::Yaml } else { Self::Json }
@@ -21,36 +40,36 @@ impl Form {
     /// Writes a value of Lua as a document.
     ///
     /// # Errors
-    /// Why it can't be written: it nests too deep, or is a function for example.
-    pub(super) fn write(self, value: &LuaValue) -> Result<String, String> {
+    /// The value can't be written: it nests too deep, or is a function, for example.
+    pub(super) fn write(self, value: &LuaValue) -> Result<String, DocumentError> {
         let value = from_lua(value, 0)?;
-        match self {
-            Self::Json => serde_json::to_string(&value).map_err(|error| error.to_string()),
-            Self::Yaml => serde_norway::to_string(&value).map_err(|error| error.to_string()),
-        }
+        Ok(match self {
+            Self::Json => serde_json::to_string(&value)?,
+            Self::Yaml => serde_norway::to_string(&value)?,
+        })
     }
 
     /// Reads a document as a value of Lua.
     ///
     /// # Errors
-    /// The text is no such document, or it nests too deep.
-    pub(super) fn read(self, lua: &Lua, text: &str) -> Result<LuaValue, String> {
+    /// The text is not a document of this form, or it nests too deep.
+    pub(super) fn read(self, lua: &Lua, text: &str) -> Result<LuaValue, DocumentError> {
         let value: Value = match self {
-            Self::Json => serde_json::from_str(text).map_err(|error| error.to_string())?,
-            Self::Yaml => serde_norway::from_str(text).map_err(|error| error.to_string())?,
+            Self::Json => serde_json::from_str(text)?,
+            Self::Yaml => serde_norway::from_str(text)?,
         };
         to_lua(lua, &value, 0)
     }
 }
 
-fn nested(depth: usize) -> Result<usize, String> {
+fn nested(depth: usize) -> Result<usize, DocumentError> {
     match depth < MAX_DEPTH {
         true => Ok(depth + 1),
-        false => Err(format!("nested more than {MAX_DEPTH} levels deep")),
+        false => Err(DocumentError::TooDeep),
     }
 }
 
-fn from_lua(value: &LuaValue, depth: usize) -> Result<Value, String> {
+fn from_lua(value: &LuaValue, depth: usize) -> Result<Value, DocumentError> {
     Ok(match value {
         LuaValue::Nil => Value::Null,
         LuaValue::Boolean(boolean) => Value::Bool(*boolean),
@@ -58,11 +77,11 @@ fn from_lua(value: &LuaValue, depth: usize) -> Result<Value, String> {
         LuaValue::Number(number) => from_number(*number),
         LuaValue::String(text) => Value::String(text.to_string_lossy()),
         LuaValue::Table(table) => from_table(table, nested(depth)?)?,
-        other => return Err(format!("a {} can't be written", other.type_name())),
+        other => return Err(DocumentError::Value(other.type_name())),
     })
 }
 
-/// An integral number is written without a fraction, since scripts have no other integers.
+/// An integral number is written without a fraction, since Lua 5.1 has no integer type.
 fn from_number(number: f64) -> Value {
     let integral = number.trunc() == number && number.abs() < 9e15;
     match integral {
@@ -71,13 +90,13 @@ fn from_number(number: f64) -> Value {
     }
 }
 
-/// A table with the indices from 1 on and nothing else is a list.
-fn from_table(table: &Table, depth: usize) -> Result<Value, String> {
+/// A table whose only keys are the indices from 1 up is a list.
+fn from_table(table: &Table, depth: usize) -> Result<Value, DocumentError> {
     let length = table.raw_len();
     let mut list = Vec::new();
     let mut object = Map::new();
     for pair in table.pairs::<LuaValue, LuaValue>() {
-        let (key, value) = pair.map_err(|error| error.to_string())?;
+        let (key, value) = pair?;
         let value = from_lua(&value, depth)?;
         let name = match key {
             LuaValue::String(name) => name.to_string_lossy(),
@@ -88,7 +107,7 @@ fn from_table(table: &Table, depth: usize) -> Result<Value, String> {
                 index.to_string()
             }
             LuaValue::Number(number) => number.to_string(),
-            other => return Err(format!("a key that is a {} can't be written", other.type_name())),
+            other => return Err(DocumentError::Key(other.type_name())),
         };
         object.insert(name, value);
     }
@@ -96,37 +115,36 @@ fn from_table(table: &Table, depth: usize) -> Result<Value, String> {
     Ok(if is_list { Value::Array(list) } else { Value::Object(object) })
 }
 
-fn to_lua(lua: &Lua, value: &Value, depth: usize) -> Result<LuaValue, String> {
-    let made = match value {
-        Value::Null => Ok(LuaValue::Nil),
-        Value::Bool(boolean) => Ok(LuaValue::Boolean(*boolean)),
-        Value::Number(number) => Ok(match (number.as_i64(), number.as_f64()) {
+fn to_lua(lua: &Lua, value: &Value, depth: usize) -> Result<LuaValue, DocumentError> {
+    Ok(match value {
+        Value::Null => LuaValue::Nil,
+        Value::Bool(boolean) => LuaValue::Boolean(*boolean),
+        Value::Number(number) => match (number.as_i64(), number.as_f64()) {
             (Some(integer), _) => LuaValue::Integer(integer),
             (None, number) => LuaValue::Number(number.unwrap_or(f64::NAN)),
-        }),
-        Value::String(text) => lua.create_string(text).map(LuaValue::String),
+        },
+        Value::String(text) => LuaValue::String(lua.create_string(text)?),
         Value::Array(list) => {
             let depth = nested(depth)?;
             let values = list.iter().map(|value| to_lua(lua, value, depth));
             let values = values.collect::<Result<Vec<_>, _>>()?;
-            lua.create_sequence_from(values).map(LuaValue::Table)
+            LuaValue::Table(lua.create_sequence_from(values)?)
         }
         Value::Object(object) => {
             let depth = nested(depth)?;
             let entries =
                 object.iter().map(|(key, value)| Ok((key.as_str(), to_lua(lua, value, depth)?)));
-            let entries = entries.collect::<Result<Vec<_>, String>>()?;
-            lua.create_table_from(entries).map(LuaValue::Table)
+            let entries = entries.collect::<Result<Vec<_>, DocumentError>>()?;
+            LuaValue::Table(lua.create_table_from(entries)?)
         }
-    };
-    made.map_err(|error| error.to_string())
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn round(form: Form, text: &str) -> Result<String, String> {
+    fn round(form: Form, text: &str) -> Result<String, DocumentError> {
         let lua = Lua::new();
         form.write(&form.read(&lua, text)?)
     }
@@ -148,12 +166,14 @@ mod tests {
     #[test]
     fn what_nests_too_deep_or_is_no_document_is_refused() {
         let deep = "[".repeat(17) + &"]".repeat(17);
-        assert_eq!(round(Form::Json, &deep).unwrap_err(), "nested more than 16 levels deep");
+        let refused = round(Form::Json, &deep).unwrap_err().to_string();
+        assert_eq!(refused, "nested more than 16 levels deep");
         assert!(round(Form::Json, "{").is_err());
         let lua = Lua::new();
         let endless = lua.load("local t = {} t.t = t return t").eval::<LuaValue>().unwrap();
-        assert_eq!(Form::Json.write(&endless).unwrap_err(), "nested more than 16 levels deep");
+        assert!(matches!(Form::Json.write(&endless), Err(DocumentError::TooDeep)));
         let function = lua.load("return {print}").eval::<LuaValue>().unwrap();
-        assert_eq!(Form::Json.write(&function).unwrap_err(), "a function can't be written");
+        let refused = Form::Json.write(&function).unwrap_err().to_string();
+        assert_eq!(refused, "a function can't be written");
     }
 }

@@ -1,9 +1,9 @@
-//! The files that scripts open: none that could block.
+//! Opens files for scripts, but none that could block.
 //!
-//! Opening a pipe that has no writer waits for one, and reading from a terminal or another device may wait for
-//! ever. A script opens files in directories where users can make pipes, and a thread that waits there can't be
-//! stopped. So a file is opened without waiting, and then looked at: it is the file that was opened, whatever
-//! takes its name meanwhile.
+//! Opening a pipe that has no writer waits for one, and reading from a terminal or another device may wait
+//! forever. A script opens files in directories where users can make pipes, and a thread that waits there
+//! can't be stopped. So a file is opened without waiting, and its type is then checked on the open
+//! descriptor, whatever takes its name meanwhile.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -22,7 +22,7 @@ pub(super) fn open(path: &Path, mode: &str) -> io::Result<OwnedFd> {
         "r+" | "rb+" => OFlags::RDWR,
         _ => OFlags::RDWR | OFlags::CREATE,
     };
-    // Looked at before, too, since to open a device may already do something.
+    // Checked before opening, too, since opening a device may have side effects.
     match rustix::fs::stat(path) {
         Ok(stat) if !never_blocks(&stat) => return Err(not_a_file()),
         _ => {}
@@ -44,7 +44,7 @@ pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Whether it is a file, a directory, or `/dev/null`.
+/// Whether it is a regular file, a directory, or `/dev/null`.
 fn never_blocks(stat: &Stat) -> bool {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile | FileType::Directory => true,
@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(open(&file, "r").unwrap_err().kind(), io::ErrorKind::NotFound);
         drop(open(&file, "w").unwrap());
         std::fs::write(&file, "text").unwrap();
-        // It is emptied only when Lua opens it.
+        // The file is truncated only when Lua opens it.
         drop(open(&file, "w").unwrap());
         assert_eq!(read(&file).unwrap(), b"text");
         drop(open(directory.path(), "r").unwrap());

@@ -1,18 +1,18 @@
-//! What a script may use before it is stopped.
+//! The limits at which a script is stopped.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use super::pattern::{Budget, PatternError};
 
-/// What one call of a script may use.
+/// The limits of one call of a script.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
     /// Instructions of Lua's virtual machine.
     pub instructions: u64,
-    /// Time on the clock, commands that the script runs included.
+    /// Wall-clock time, including the commands that the script runs.
     pub time: Duration,
-    /// Bytes of memory, of all that the script keeps between calls too.
+    /// Bytes of memory, including all that the script keeps between calls.
     pub memory: usize,
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for Limit {
     }
 }
 
-/// The account of one call.
+/// What one call has used of its limits.
 #[derive(Debug)]
 pub(super) struct Meter {
     limits: Limits,
@@ -55,13 +55,13 @@ pub(super) struct Meter {
 impl Meter {
     pub(super) fn new(limits: Limits) -> Self {
         let now = Instant::now();
-        // A limit beyond what the clock can say is as good as a year.
+        // A limit that the clock can't represent is treated as a year.
         let year = Duration::from_secs(365 * 24 * 3600);
         let deadline = now + limits.time.min(year);
         Self { limits, used: 0, deadline, reached: None }
     }
 
-    /// Accounts for some instructions. Returns the limit when one is reached, and ever after.
+    /// Accounts for some instructions. Returns the limit once one is reached, and at every later call.
     pub(super) fn spend(&mut self, instructions: u64) -> Option<Limit> {
         self.used = self.used.saturating_add(instructions);
         if self.reached.is_none() {
@@ -82,7 +82,7 @@ impl Meter {
         self.deadline
     }
 
-    /// The most output of a command that is kept.
+    /// The maximum output of a command, in bytes.
     pub(super) fn output(&self) -> usize {
         self.limits.memory / 4
     }

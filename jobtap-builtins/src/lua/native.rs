@@ -1,6 +1,6 @@
 //! The functions that Rust gives to `prelude.lua`, and what they share while a script runs.
 //!
-//! No function returns `Err` for a mistake of the script: mlua would make an object of it that no script
+//! No function returns `Err` for a mistake of the script: mlua would turn it into an object that no script
 //! can read as text. A message is returned instead, and the prelude raises it.
 
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ use super::limits::Meter;
 use super::pattern::{self, Capture, PatternError};
 use super::process::{self, Bounds};
 
-/// What a script can look at beside the request.
+/// What a script can read besides the request.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings {
     /// The partitions that the user may use.
@@ -47,10 +47,11 @@ pub struct LogLine {
     pub text: String,
 }
 
-/// What one call of a script works on.
+/// The data of one call of a script.
 #[derive(Debug, Default)]
 pub(super) struct Call {
-    /// The number of the call. What a script keeps of an earlier call reads as nothing.
+    /// The number of the call. Objects that a script keeps from an earlier call have a different number, so reading
+    /// their fields gives nil.
     pub(super) number: u64,
     pub(super) description: JobDescriptor,
     pub(super) job: Option<JobRecord>,
@@ -59,7 +60,7 @@ pub(super) struct Call {
     pub(super) messages: Lines<String>,
 }
 
-/// Lines that a script writes, as far as they are kept: a script in a loop must not fill the memory.
+/// Lines that a script writes, up to a limit: a script in a loop must not fill the memory.
 #[derive(Debug)]
 pub(super) struct Lines<T> {
     pub(super) kept: Vec<T>,
@@ -73,11 +74,11 @@ impl<T> Default for Lines<T> {
     }
 }
 
-/// What is kept of the lines of one call.
+/// The limits on the lines that are kept of one call.
 const MOST_LINES: usize = 1000;
 const MOST_BYTES: usize = 256 << 10;
 
-/// What Slurm prints of a text that is missing.
+/// What Slurm prints for a missing text.
 const NULL: &str = "(null)";
 
 impl<T> Lines<T> {
@@ -95,16 +96,16 @@ impl<T> Lines<T> {
     }
 }
 
-/// What the functions of one script share.
+/// The state that the functions of one script share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) call: Mutex<Call>,
     pub(super) meter: Mutex<Meter>,
     /// The files that the script consists of.
     pub(super) files: Mutex<Vec<PathBuf>>,
-    /// The file that Lua opens at this moment.
+    /// The file that Lua is opening. Its descriptor must stay valid until Lua has opened it.
     pub(super) opened: Mutex<Option<OwnedFd>>,
-    /// Whether one of them contains the word `jobs`.
+    /// Whether one of the files contains the word `jobs`.
     pub(super) mentions_jobs: AtomicBool,
     pub(super) directory: PathBuf,
     pub(super) sandbox: bool,
@@ -121,13 +122,13 @@ impl Shared {
     }
 
     /// Reads a file of the script. In the sandbox it must lie in the script's directory.
-    pub(super) fn read_source(&self, path: &Path) -> Result<Vec<u8>, String> {
-        let failed = |error: std::io::Error| format!("cannot open {}: {error}", path.display());
+    pub(super) fn read_source(&self, path: &Path) -> Result<Vec<u8>, SourceError> {
+        let failed = |reason| SourceError::Open { path: path.to_owned(), reason };
         if self.sandbox {
             let real = path.canonicalize().map_err(failed)?;
             let directory = self.directory.canonicalize().map_err(failed)?;
             if !real.starts_with(directory) {
-                return Err(format!("{} is not in the directory of the script", path.display()));
+                return Err(SourceError::Outside { path: path.to_owned() });
             }
         }
         let source = read_file(path)?;
@@ -144,9 +145,18 @@ impl Shared {
     }
 }
 
+/// Why a file of a script can't be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SourceError {
+    #[error("cannot open {}: {reason}", path.display())]
+    Open { path: PathBuf, reason: std::io::Error },
+    #[error("{} is not in the directory of the script", path.display())]
+    Outside { path: PathBuf },
+}
+
 /// Reads a file of a script.
-pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, String> {
-    files::read(path).map_err(|error| format!("cannot open {}: {error}", path.display()))
+pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, SourceError> {
+    files::read(path).map_err(|reason| SourceError::Open { path: path.to_owned(), reason })
 }
 
 /// Registers the functions in a table.
@@ -316,7 +326,7 @@ fn output(lua: &Lua, shared: &Arc<Shared>, table: &Table) -> mlua::Result<()> {
             let messages = &mut lock(&here.call).messages;
             match text.map(|text| text.to_string_lossy()) {
                 Some(text) => messages.push(text.len(), text),
-                // What Slurm makes of a value that is no text: nothing, or a line below others.
+                // Slurm ignores a value that isn't a string while there is no message yet; later it adds this line.
                 None if messages.is_empty() => {}
                 None => messages.push(NULL.len(), NULL.to_owned()),
             }
@@ -411,7 +421,7 @@ fn text(lua: &Lua, shared: &Arc<Shared>, table: &Table) -> mlua::Result<()> {
             .write(&value)
             {
                 Ok(text) => text.into_lua_multi(lua),
-                Err(error) => (LuaValue::Nil, error).into_lua_multi(lua),
+                Err(error) => (LuaValue::Nil, error.to_string()).into_lua_multi(lua),
             },
         )?,
     )?;
@@ -424,7 +434,7 @@ fn text(lua: &Lua, shared: &Arc<Shared>, table: &Table) -> mlua::Result<()> {
             .read(lua, &text.to_string_lossy())
             {
                 Ok(value) => (true, value).into_lua_multi(lua),
-                Err(error) => (false, error).into_lua_multi(lua),
+                Err(error) => (false, error.to_string()).into_lua_multi(lua),
             },
         )?,
     )?;
@@ -434,12 +444,13 @@ fn text(lua: &Lua, shared: &Arc<Shared>, table: &Table) -> mlua::Result<()> {
     )
 }
 
-/// The minutes of a time. As in the C of Slurm it is an `int`, in which no limit is -1 and no time -2.
+/// Parses a time as minutes. As in Slurm's C, the result is an `int`: -1 for no limit, and -2 for a text that
+/// is no time.
 fn minutes(text: &str) -> i64 {
     minutes_of(text).map_or(-2, |minutes| if minutes == INFINITE { -1 } else { minutes.into() })
 }
 
-/// Files and commands, and what the site says.
+/// Files and commands, the meter, and the priorities that the site sets.
 fn system(lua: &Lua, shared: &Arc<Shared>, table: &Table) -> mlua::Result<()> {
     let here = Arc::clone(shared);
     table.set(
@@ -447,7 +458,7 @@ fn system(lua: &Lua, shared: &Arc<Shared>, table: &Table) -> mlua::Result<()> {
         lua.create_function(move |lua, path: LuaString| {
             match here.read_source(Path::new(&path.to_string_lossy())) {
                 Ok(source) => lua.create_string(source)?.into_lua_multi(lua),
-                Err(error) => (LuaValue::Nil, error).into_lua_multi(lua),
+                Err(error) => (LuaValue::Nil, error.to_string()).into_lua_multi(lua),
             }
         })?,
     )?;
@@ -458,7 +469,7 @@ fn system(lua: &Lua, shared: &Arc<Shared>, table: &Table) -> mlua::Result<()> {
             let path = PathBuf::from(OsStr::from_bytes(&path.as_bytes()).to_owned());
             match files::open(&path, &mode.to_string_lossy()) {
                 Ok(file) => {
-                    // By its descriptor, so that it is this file that Lua opens.
+                    // Named by its descriptor, so that Lua opens this very file.
                     let name = format!("/proc/self/fd/{}", file.as_raw_fd());
                     *lock(&here.opened) = Some(file);
                     name.into_lua_multi(lua)
@@ -501,7 +512,7 @@ fn system(lua: &Lua, shared: &Arc<Shared>, table: &Table) -> mlua::Result<()> {
                 match process::run(&command.to_string_lossy(), input, capture, bounds) {
                     Ok(end) => (end.status, lua.create_string(end.output)?).into_lua_multi(lua),
                     Err(error) => {
-                        // Notes that the time is over, if that was it.
+                        // Records that the time limit is reached, if that was the reason.
                         lock(&here.meter).spend(0);
                         (LuaValue::Nil, error.to_string()).into_lua_multi(lua)
                     }
@@ -518,7 +529,7 @@ fn system(lua: &Lua, shared: &Arc<Shared>, table: &Table) -> mlua::Result<()> {
     )
 }
 
-/// What the library `debug` tells of running functions, and their environments.
+/// What the library `debug` reports about running functions, and their environments.
 fn reflection(lua: &Lua, table: &Table) -> mlua::Result<()> {
     table.set(
         "function_at",
@@ -584,7 +595,7 @@ fn reflection(lua: &Lua, table: &Table) -> mlua::Result<()> {
     )
 }
 
-/// Reads a field of a record. `None` if scripts see no such field.
+/// Reads a field of a record. `None` if scripts can't read a field of this name.
 fn get<T>(fields: &'static [Field<T>], record: &T, name: &str) -> Option<(Kind, Value)> {
     let field = Field::find(fields, name).filter(|field| field.readable.any())?;
     Some((field.kind, (field.get)(record)))
@@ -594,7 +605,7 @@ fn integer(number: usize) -> LuaValue {
     LuaValue::Integer(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
-/// A number as scripts get it: an integer where there is no fraction, so that it prints as in Lua 5.1.
+/// Converts a number for scripts: to an integer if it has no fraction, so that it prints as in Lua 5.1.
 pub(super) fn number(number: f64) -> LuaValue {
     let exact = number.trunc() == number && number.abs() < 9_007_199_254_740_992.0;
     if exact { LuaValue::Integer(number as i64) } else { LuaValue::Number(number) }
@@ -625,7 +636,7 @@ fn from_lua(value: &LuaValue) -> Value {
         LuaValue::Integer(integer) => Value::Number(*integer as f64),
         LuaValue::Number(number) => Value::Number(*number),
         LuaValue::String(text) => Value::Text(text.to_string_lossy()),
-        // No field takes any of the others.
+        // No field takes a value of another type.
         _ => Value::List(Vec::new()),
     }
 }

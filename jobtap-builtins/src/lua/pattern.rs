@@ -1,20 +1,20 @@
-//! Lua's patterns, with an account of the steps that a match takes.
+//! Lua's patterns, with a limit on the steps that a match may take.
 //!
 //! A short pattern can take years on a short text, and Lua's own matcher can't be interrupted meanwhile.
 //! This one asks a [`Budget`] now and then whether it may go on.
 
 use thiserror::Error;
 
-/// What a match may cost.
+/// A limit on the steps of a match.
 pub(super) trait Budget {
-    /// Accounts for some steps.
+    /// Charges these steps to the budget.
     ///
     /// # Errors
     /// The limit is reached.
     fn spend(&mut self, steps: u64) -> Result<(), PatternError>;
 }
 
-/// Why a pattern gave no answer. The texts are Lua's.
+/// Why a match could not be decided. The texts are Lua's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub(super) enum PatternError {
     #[error("malformed pattern (ends with '%')")]
@@ -35,7 +35,7 @@ pub(super) enum PatternError {
     TooManyCaptures,
     #[error("pattern too complex")]
     TooComplex,
-    /// A limit of the script is reached; the text is that of the limit.
+    /// A limit of the script is reached; the script gets the text of that limit instead.
     #[error("limit reached")]
     Limit,
 }
@@ -43,7 +43,7 @@ pub(super) enum PatternError {
 /// A part of the subject that a pattern captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Capture {
-    /// From a place, with a length.
+    /// Text that begins at `start`.
     Text { start: usize, length: usize },
     /// The place itself, by `()`.
     Position(usize),
@@ -58,9 +58,9 @@ pub(super) struct Match {
 }
 
 const MAX_CAPTURES: usize = 32;
-/// How deep a match may nest, each level a frame on the machine's stack.
+/// How deep a match may nest. Each level is a recursive call on the native stack.
 const MAX_DEPTH: u32 = 200;
-/// How many steps are taken before the budget is asked.
+/// The number of steps between two requests to the budget.
 const STEPS_AT_ONCE: u64 = 4096;
 
 /// Finds the first match at or after `from`; only at `from` itself if `anchored`.
@@ -140,7 +140,7 @@ impl Matcher<'_> {
         self.pattern.get(place).copied()
     }
 
-    /// Matches the pattern from `place` on against the subject from `at` on, one level deeper.
+    /// Matches the rest of the pattern at `place` against the rest of the subject at `at`, one level deeper.
     fn run(&mut self, at: usize, place: usize) -> End {
         if self.depth == MAX_DEPTH {
             return Err(PatternError::TooComplex);
@@ -209,7 +209,7 @@ impl Matcher<'_> {
         }
     }
 
-    /// As many repetitions as possible.
+    /// Matches as many repetitions as possible.
     fn most(&mut self, at: usize, item: usize, end: usize) -> End {
         let mut count = 0;
         while self.single(at + count, item, end) {
@@ -224,7 +224,7 @@ impl Matcher<'_> {
         Ok(None)
     }
 
-    /// As few repetitions as possible.
+    /// Matches as few repetitions as possible.
     fn least(&mut self, mut at: usize, item: usize, end: usize) -> End {
         loop {
             if let Some(found) = self.run(at, end + 1)? {
@@ -292,7 +292,7 @@ impl Matcher<'_> {
         Ok(None)
     }
 
-    /// `%1`: what a capture has matched, again.
+    /// `%1`: the same text that a capture has matched.
     fn same_again(&mut self, at: usize, digit: u8) -> End {
         let level = usize::from(digit).wrapping_sub(usize::from(b'1'));
         let open = self.captures.get(level).ok_or(PatternError::InvalidCaptureIndex)?;
@@ -316,7 +316,7 @@ impl Matcher<'_> {
                 if self.pattern_at(end) == Some(b'^') {
                     end += 1;
                 }
-                // A `]` that comes first is one of the set.
+                // A `]` that comes first is a member of the set.
                 loop {
                     let byte = self.pattern_at(end).ok_or(PatternError::MissingBracket)?;
                     end += 1;
@@ -376,7 +376,7 @@ impl Matcher<'_> {
     }
 }
 
-/// Whether a byte is in a class such as `%d`. After `%`, what is no class stands for itself.
+/// Whether a byte is in a class such as `%d`. After `%`, a character that is no class stands for itself.
 fn in_class(byte: u8, class: u8) -> bool {
     let is = match class.to_ascii_lowercase() {
         b'a' => byte.is_ascii_alphabetic(),

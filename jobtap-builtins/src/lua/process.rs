@@ -16,48 +16,48 @@ use super::native::lock;
 /// How a command ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Finished {
-    /// As the C library has it: 256 times an exit code, or the number of a signal.
+    /// A raw wait status: 256 times an exit code, or the number of a signal.
     pub(super) status: i32,
     pub(super) output: Vec<u8>,
 }
 
-/// What a command that is started may do.
+/// The limits of a command.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     pub(super) deadline: Instant,
-    /// The most output that is kept. The command is killed when it writes more.
+    /// The maximum output in bytes. The command is killed when it writes more.
     pub(super) output: usize,
 }
 
 /// The commands of all scripts of this process.
 struct Commands {
-    /// The process groups of those that run now.
+    /// The process groups of the commands that are running.
     groups: BTreeSet<u32>,
-    /// No more are started.
+    /// Whether no more commands may be started.
     ended: bool,
 }
 
 static COMMANDS: Mutex<Commands> = Mutex::new(Commands { groups: BTreeSet::new(), ended: false });
 
-/// Kills the commands that scripts of this process run now, with all that they have started, and lets scripts
-/// start no more: for a program that ends while a script runs.
+/// Kills the commands that scripts of this process are running, with all that they have started, and prevents
+/// scripts from starting more. For a program that exits while a script runs.
 pub fn kill_commands() {
     let mut commands = lock(&COMMANDS);
     commands.ended = true;
     commands.groups.iter().for_each(|group| kill(*group));
 }
 
-/// It fails if all of the group have exited.
+/// Kills a process group. That fails if all of its processes have exited.
 fn kill(group: u32) {
     if let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) {
         let _ = kill_process_group(group, Signal::KILL);
     }
 }
 
-/// How often a command that has closed its output is asked whether it has exited.
+/// How often to check whether a command that has closed its output has exited.
 const POLL: Duration = Duration::from_millis(5);
 
-/// Runs `sh -c COMMAND` with a text as its standard input. Its output is taken if `capture`.
+/// Runs `sh -c COMMAND` with a text as its standard input. Its output is captured if `capture`.
 ///
 /// # Errors
 /// It can't be started, or it was killed because it took too long or wrote too much.
@@ -75,7 +75,7 @@ pub(super) fn run(
         // A group of its own, so that all that it starts can be killed with it.
         .process_group(0);
     let mut child = {
-        // Locked while it is started, so that none is missed by `kill_commands`.
+        // Locked while the command is started, so that `kill_commands` can't miss it.
         let mut commands = lock(&COMMANDS);
         if commands.ended {
             return Err(io::Error::other("the program ends"));
@@ -97,7 +97,7 @@ pub(super) fn run(
 
 fn finish(child: &mut Child, input: Vec<u8>, bounds: Bounds) -> io::Result<Finished> {
     if let Some(mut stdin) = child.stdin.take() {
-        // A command that doesn't read would block the write, so it has a thread, which ends with the pipe.
+        // A command that doesn't read would block the write, so a thread writes. It ends with the pipe.
         std::thread::Builder::new().name("lua input".to_owned()).spawn(move || {
             // The command may end without having read all of it.
             let _ = stdin.write_all(&input);
@@ -135,7 +135,7 @@ fn too_long() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "the command took too long")
 }
 
-/// Sends all that a command writes, until it ends or the receiver has gone.
+/// Sends all that a command writes, until its output ends or the receiver is gone.
 fn read_all(mut stdout: impl Read, sender: &SyncSender<Vec<u8>>) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(length @ 1..) = stdout.read(&mut buffer) {

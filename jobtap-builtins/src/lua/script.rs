@@ -1,4 +1,4 @@
-//! A `job_submit.lua`: how it is loaded, loaded again when it has changed, and called.
+//! Loads a `job_submit.lua`, loads it again when it has changed, and calls it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,7 +28,7 @@ pub enum Version {
 /// What happens to a request when the script fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnError {
-    /// It is refused, as in Slurm from 26.05 on.
+    /// It is refused, as in Slurm since 26.05.
     #[default]
     Reject,
     /// It is accepted with what the script had changed before it failed, as in older Slurm.
@@ -42,9 +42,9 @@ pub struct Options {
     pub version: Version,
     /// Keeps files, commands and the environment of the manager out of reach.
     pub sandbox: bool,
-    /// What a call may use.
+    /// The limits of a call.
     pub limits: Limits,
-    /// What an error leads to.
+    /// What happens to a request when the script fails.
     pub on_error: OnError,
     /// `slurm.CLUSTER_NAME`.
     pub cluster: String,
@@ -81,14 +81,14 @@ fn placed(path: &Path, text: &str) -> String {
     if named { text.to_owned() } else { format!("{path}: {text}") }
 }
 
-/// What a script has decided on a request.
+/// The decision of a script on a request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Verdict {
     /// 0 accepts the request; any other number is the code of a Slurm error.
     pub code: i32,
-    /// What the user is told, also when the request is accepted.
+    /// Messages for the user, even if the request is accepted.
     pub messages: Vec<String>,
-    /// What goes to the manager's log.
+    /// Lines for the manager's log.
     pub log: Vec<LogLine>,
     /// Why the script failed, if it did.
     pub error: Option<String>,
@@ -107,9 +107,9 @@ pub struct Script {
     path: PathBuf,
     options: Options,
     program: Program,
-    /// The time of the file that couldn't be loaded again, so that it is tried once only.
+    /// The modification time of a file that couldn't be loaded again, so that it is tried only once.
     refused: Option<SystemTime>,
-    /// Whether the program must be replaced before it is used again: its memory is full.
+    /// Whether the program must be replaced before its next use, because its memory is full.
     spent: bool,
 }
 
@@ -124,11 +124,11 @@ struct Program {
     call: Function,
     shared: Arc<Shared>,
     modified: SystemTime,
-    /// Kept last, so that it is dropped after what refers to it.
+    /// The last field, so that it is dropped after what refers to it.
     lua: Lua,
 }
 
-/// How many instructions are run before the limits are looked at.
+/// The number of instructions between two checks of the limits.
 const INSTRUCTIONS_AT_ONCE: u32 = 1000;
 
 impl Script {
@@ -156,7 +156,7 @@ impl Script {
         message.map_err(internal)?.map_or(Ok(()), |message| Err(failed(message)))
     }
 
-    /// The files of which the script consists: itself, and those that it has loaded so far.
+    /// The files that the script consists of: its own, and those that it has loaded so far.
     #[must_use]
     pub fn files(&self) -> Vec<PathBuf> {
         lock(&self.program.shared.files).clone()
@@ -229,7 +229,7 @@ impl Script {
                         _ => errno::ESLURM_LUA_FUNC_FAILED_RUNTIME_ERROR,
                     };
                     verdict.code = error.code();
-                    // The user reads why, and nothing of what the script would have told.
+                    // The user sees the reason for the refusal, and none of the script's own messages.
                     verdict.messages = vec![text.clone()];
                     keep = false;
                 }
@@ -282,7 +282,7 @@ fn modified(path: &Path) -> std::io::Result<SystemTime> {
     path.metadata()?.modified()
 }
 
-/// What came of a call.
+/// The result of a call.
 enum Answer {
     /// The number that the function returned.
     Code(i32),
@@ -296,7 +296,7 @@ impl Program {
     fn load(path: &Path, options: &Options, log: &mut Vec<LogLine>) -> Result<Self, LoadError> {
         let read = |reason| LoadError::Read { path: path.to_owned(), reason };
         let failed = |text: String| LoadError::Script { path: path.to_owned(), text };
-        // The time comes before the text: a change in between is then seen at the next call.
+        // The time is read before the text, so that a change in between is noticed at the next call.
         let modified = modified(path).map_err(read)?;
         let internal = |error: mlua::Error| failed(text_of(&error));
         let (shared, source) = read_script(path, options)?;
@@ -330,7 +330,7 @@ impl Program {
         let limit = lock(&self.shared.meter).reached();
         let after = {
             let mut now = lock(&self.shared.call);
-            // What the script keeps of this call must not read the next one.
+            // Objects that the script keeps from this call must not read the next one.
             std::mem::replace(&mut *now, Call { number, ..Call::default() })
         };
         let answer = match (called, limit) {
@@ -349,7 +349,7 @@ impl Program {
                         Answer::NoNumber(kind.to_string_lossy())
                     }
                     (_, Some(Value::String(text))) => self.failed(text.to_string_lossy(), limits),
-                    // What a script raises while memory is short may be nothing readable.
+                    // A script that raises a value while memory is short may raise something that is no text.
                     (_, raised) => {
                         let kind = raised.map_or("nil", |raised| raised.type_name());
                         self.failed(format!("the script raised a {kind} value, not a text"), limits)
@@ -364,7 +364,7 @@ impl Program {
         if text.ends_with("not enough memory") {
             let limit = Limit::Memory(limits.memory);
             lock(&self.shared.meter).out_of_memory();
-            // Room for the lines of the next call, if the script can't be loaded again.
+            // Makes room for the next call, in case the script can't be loaded again.
             let _ = self.lua.gc_collect();
             return Answer::Failed { text: limit.to_string(), limit: Some(limit) };
         }
@@ -372,7 +372,7 @@ impl Program {
     }
 }
 
-/// The text of a script, and what its functions share.
+/// Reads the text of a script, and creates what its functions share.
 fn read_script(path: &Path, options: &Options) -> Result<(Arc<Shared>, Vec<u8>), LoadError> {
     let shared = Shared {
         call: Mutex::default(),
@@ -384,8 +384,8 @@ fn read_script(path: &Path, options: &Options) -> Result<(Arc<Shared>, Vec<u8>),
         sandbox: options.sandbox,
         qos_priority: options.qos_priority.clone(),
     };
-    let source = native::read_file(path);
-    let source = source.map_err(|text| LoadError::Script { path: path.to_owned(), text })?;
+    let source = native::read_file(path)
+        .map_err(|error| LoadError::Script { path: path.to_owned(), text: error.to_string() })?;
     shared.note_file(path, &source);
     Ok((Arc::new(shared), source))
 }
@@ -451,7 +451,8 @@ fn text_of(error: &mlua::Error) -> String {
     text.split("\nstack traceback:").next().unwrap_or_default().to_owned()
 }
 
-/// A number as the C of Slurm makes an `int` of it. What fits into no `int` refuses.
+/// Converts a number to an `int` as Slurm's C does. A number that doesn't fit becomes `i32::MIN`, which
+/// refuses the request.
 fn truncated(code: f64) -> i32 {
     let whole = code.trunc();
     let fits = whole >= f64::from(i32::MIN) && whole <= f64::from(i32::MAX);

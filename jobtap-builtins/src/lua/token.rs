@@ -1,12 +1,12 @@
 //! The tokens of Lua source text.
 //!
-//! Two readers need them: the dialect of Lua 5.1 rewrites single tokens before Lua 5.4 compiles a script,
-//! and `jobtap slurm explain` finds what a script uses. Neither judges the text: what is no token of Lua
+//! Two readers need them: the dialect of Lua 5.1 rewrites single tokens before Lua 5.4 compiles a script, and
+//! `jobtap slurm explain` finds what a script uses. Neither checks the text: anything that is no token of Lua
 //! ends the list, and Lua's own compiler reports it.
 
 use std::ops::Range;
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A name that is no keyword.
@@ -23,10 +23,10 @@ pub enum Kind {
     Symbol,
 }
 
-/// A token: what it is, and where it stands.
+/// A token: its kind and its place in the source text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its bytes in the source text.
     pub range: Range<usize>,
@@ -66,7 +66,7 @@ const KEYWORDS: [&[u8]; 22] = [
     b"while",
 ];
 
-/// Operators and brackets, longer ones before their beginnings.
+/// Operators and brackets, longer ones before their prefixes.
 const SYMBOLS: [&[u8]; 33] = [
     b"...", b"..", b"==", b"~=", b"<=", b">=", b"//", b"::", b"<<", b">>", b"+", b"-", b"*", b"/",
     b"%", b"^", b"#", b"&", b"~", b"|", b"<", b">", b"=", b"(", b")", b"{", b"}", b"[", b"]", b";",
@@ -175,7 +175,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The next token; `None` at the end of the text, or at what is no token.
+    /// The next token; `None` at the end of the text, or at anything that is no token.
     fn token(&mut self) -> Option<Token> {
         self.skip_blanks_and_comments()?;
         let (start, line) = (self.at, self.line);
@@ -203,7 +203,7 @@ impl Reader<'_> {
         (if KEYWORDS.contains(&word) { Kind::Keyword } else { Kind::Name }, length)
     }
 
-    /// The length of a number: as in Lua, all that could belong to one.
+    /// The length of a number. As in Lua, it includes all characters that could belong to one.
     fn number(&self) -> usize {
         let hex = matches!(self.rest(), [b'0', b'x' | b'X', ..]);
         let (low, high) = if hex { (b'p', b'P') } else { (b'e', b'E') };
@@ -232,7 +232,7 @@ impl Reader<'_> {
                 b'\\' => {
                     length += match (self.peek(length + 1)?, self.peek(length + 2)) {
                         (b'\r', Some(b'\n')) | (b'\n', Some(b'\r')) => 3,
-                        // What follows `\z` is skipped up to the next visible byte, over lines too.
+                        // Blanks after `\z` are skipped, including newlines.
                         (b'z', _) => {
                             let blanks = self.rest().get(length + 2..).unwrap_or_default();
                             2 + blanks.iter().take_while(|byte| byte.is_ascii_whitespace()).count()
@@ -245,8 +245,8 @@ impl Reader<'_> {
         }
     }
 
-    /// The length of what begins with a long bracket here: `None` without one, `Some(None)` for one
-    /// that doesn't end.
+    /// Returns the length of the long bracket (`[[`, `[=[`) that begins here. `None` means that none begins here,
+    /// `Some(None)` that it is never closed.
     fn long_bracket(&self) -> Option<Option<usize>> {
         if self.peek(0) != Some(b'[') {
             return None;

@@ -1,12 +1,12 @@
 //! Runs a script's calls one after the other, in the order of the requests, on threads of the host.
 //!
-//! A call is put into a queue, and its thread then runs the queue, unless another thread does already. So no
-//! thread waits for another, and at most one runs the script.
+//! A request is put into a queue; if no thread is running the queue and none has been asked for yet, one is asked for.
+//! So no thread waits for another, and at most one runs the script.
 //!
-//! Nearly all that a script does ends with its limits. What doesn't, such as reading from a file system that
-//! hangs, keeps its thread for ever: such a call is refused, its thread is given up with its script, and the
-//! script is loaded anew for those that follow. After the third the script isn't asked any more, as long as
-//! they all hang.
+//! The limits stop nearly everything that a script does. A call that they don't stop, such as a read from a
+//! file system that hangs, blocks its thread forever: the call is refused, its thread is given up with its
+//! script, and the script is loaded anew for later calls. While three such threads hang, no request is
+//! accepted.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -31,7 +31,7 @@ pub(super) struct Request {
     pub(super) uid: u32,
 }
 
-/// What the script has made of a request.
+/// The script's verdict on a request, and the request as the script has changed it.
 pub(super) type Answer = Result<(Verdict, JobDescriptor), Refused>;
 
 /// Why the script has not answered.
@@ -52,7 +52,7 @@ pub(super) enum Refused {
     Gone,
 }
 
-/// A place to which a thread brings an answer.
+/// Where a thread sends the answer to a request.
 pub(super) trait Reply: Send {
     /// Whether the answer is no longer awaited.
     fn is_gone(&self) -> bool;
@@ -75,16 +75,16 @@ struct Queue {
     waiting: VecDeque<(Ticket, Request, Box<dyn Reply>)>,
     last: u64,
     serving: Serving,
-    /// Changes when a thread is given up.
+    /// Incremented when a thread is given up.
     generation: u64,
-    /// How many threads were given up and still hang.
+    /// The number of threads that were given up and still hang.
     stuck: u64,
     /// Dropped when the thread is given up.
     thread: Option<oneshot::Sender<()>>,
     script: Option<Arc<Mutex<Script>>>,
 }
 
-/// What becomes of the requests that wait.
+/// Whether a thread runs the waiting requests.
 enum Serving {
     /// No thread runs them.
     No,
@@ -96,10 +96,10 @@ enum Serving {
     Call(Ticket, Instant),
 }
 
-/// What a thread is asked for.
+/// A request to the host for a thread that runs the queue.
 pub(super) struct Errand {
     generation: u64,
-    /// Ends when the thread is given up: nothing must wait for it any more.
+    /// Completes when the thread is given up: nothing must wait for the thread any more.
     pub(super) given_up: oneshot::Receiver<()>,
 }
 
@@ -109,7 +109,7 @@ const GRACE: Duration = Duration::from_secs(3);
 /// How long the requests wait for a thread that runs them.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-/// As long as this many threads that were given up hang, no request is taken.
+/// While this many threads that were given up still hang, no request is accepted.
 const MOST_STUCK: u64 = 3;
 
 impl fmt::Debug for Worker {
@@ -133,7 +133,7 @@ impl Worker {
         Self { path, options, queue: Mutex::new(queue), mentions_jobs }
     }
 
-    /// Whether the script may read `slurm.jobs`, so that a request must come with them.
+    /// Whether the script may read `slurm.jobs`, so that a request must include the jobs.
     pub(super) fn mentions_jobs(&self) -> bool {
         self.mentions_jobs.load(Ordering::Relaxed)
     }
@@ -184,7 +184,7 @@ impl Worker {
             {
                 let mut queue = lock(&self.queue);
                 if queue.generation != generation {
-                    // It has come to an end after all.
+                    // The call that was given up has returned after all.
                     queue.stuck = queue.stuck.saturating_sub(1);
                     return;
                 }
@@ -194,7 +194,7 @@ impl Worker {
         }
     }
 
-    /// Refuses all that wait, since there is no thread for the errand.
+    /// Refuses all waiting requests, since the host has no thread for the errand.
     pub(super) fn refuse(&self, generation: u64, reason: &str) {
         let mut queue = lock(&self.queue);
         if queue.generation == generation && matches!(queue.serving, Serving::Asked(_)) {
@@ -231,15 +231,15 @@ impl Worker {
         let script = Script::load(&self.path, self.options.clone(), &mut Vec::new());
         let script = Arc::new(Mutex::new(script.map_err(failed)?));
         let mut queue = lock(&self.queue);
-        // Not if the thread was given up while it was loading.
+        // Not stored if the thread was given up while it was loading.
         if queue.generation == generation {
             queue.script = Some(Arc::clone(&script));
         }
         Ok(script)
     }
 
-    /// Gives the thread up if it has taken far too long. Returns whether it was at this call, which then has no
-    /// answer. A thread must be [asked for](Self::ask_for_thread) afterwards.
+    /// Gives the thread up if it has taken far too long. Returns whether it was running this call, which then
+    /// gets no answer. A thread must be [asked for](Self::ask_for_thread) afterwards.
     pub(super) fn give_up(&self, ticket: Ticket) -> bool {
         let most = self.options.limits.time.saturating_add(GRACE);
         let mut queue = lock(&self.queue);
@@ -272,7 +272,7 @@ impl Worker {
 }
 
 impl Errand {
-    /// The number by which the thread tells whether it is still wanted.
+    /// The generation of the worker. A thread of an older generation was given up, and ends.
     pub(super) const fn generation(&self) -> u64 {
         self.generation
     }
@@ -323,14 +323,14 @@ mod tests {
         Request { description, job: None, surroundings: Surroundings::default(), uid: 0 }
     }
 
-    /// As the plugin does, but on the test's own thread.
+    /// Runs the queue as the plugin does, but on the test's own thread.
     fn run(worker: &Worker) {
         if let Some(errand) = worker.ask_for_thread() {
             worker.run(errand.generation());
         }
     }
 
-    /// Lets a thread hang in the next call, and the call's limit pass.
+    /// Makes a thread hang in the next call, until after the call's time limit.
     fn hang<'s>(
         scope: &'s std::thread::Scope<'s, '_>,
         worker: &'s Worker,
@@ -434,7 +434,7 @@ mod tests {
             }
             let refused = worker.put(request("c"), Box::new(To(channel().0, false))).unwrap_err();
             assert!(refused.to_string().contains("jobtap plugin reload lua"), "{refused}");
-            // When one of them comes to its end, the script is asked again.
+            // When one of them returns, requests are accepted again.
             let (release, thread) = held.pop().unwrap();
             drop(release);
             thread.join().unwrap();
@@ -460,13 +460,13 @@ mod tests {
             refused.to_string(),
             "the script can't be asked now: no thread has come free for 10 s"
         );
-        // The host may also say so itself.
+        // The host may also report by itself that it has no thread.
         let (_, receiver) = put(&worker, "b", false);
         let errand = worker.ask_for_thread().unwrap();
         worker.refuse(errand.generation(), "none is free");
         let refused = receiver.try_recv().unwrap().unwrap_err();
         assert_eq!(refused, Refused::NoThread("none is free".to_owned()));
-        // A thread that comes after all finds nothing to do.
+        // A thread that starts late finds nothing to do.
         let (_, receiver) = put(&worker, "c", false);
         worker.run(late.generation());
         assert!(receiver.try_recv().is_err());

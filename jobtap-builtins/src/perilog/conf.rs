@@ -36,7 +36,7 @@ struct Exec {
 #[serde(default, rename_all = "kebab-case")]
 struct ScriptKeys {
     command: Option<Value>,
-    timeout: Option<Value>,
+    timeout: Option<String>,
     kill_timeout: f64,
     per_rank: bool,
     cancel_on_exception: Option<bool>,
@@ -128,6 +128,7 @@ impl Script {
         let command = match (keys.command, imp) {
             (Some(command @ Value::Array(_)), _) => Vec::<String>::deserialize(command)
                 .ok()
+                // Flux accepts an empty command, and then no job starts.
                 .filter(|words| !words.is_empty())
                 .ok_or_else(|| ConfError::new(format!("malformed {word} command")))?,
             (Some(_), _) => return Err(ConfError::new("command must be an array")),
@@ -136,9 +137,10 @@ impl Script {
                 return Err(ConfError::new("no command specified and exec.imp not defined"));
             }
         };
-        let timeout = match keys.timeout.map(Fsd::deserialize) {
-            Some(Ok(timeout)) => timeout.as_secs(),
-            Some(Err(_)) => return Err(ConfError::new(format!("invalid {word} timeout"))),
+        let timeout = match keys.timeout {
+            Some(text) => Fsd::from_config(&text)
+                .map_err(|_| ConfError::new(format!("invalid {word} timeout")))?
+                .as_secs(),
             None if prolog => PROLOG_TIMEOUT,
             None => 0.0,
         };
@@ -187,13 +189,12 @@ mod tests {
 
     use super::*;
 
-    fn read(config: Value) -> Result<Config, String> {
-        let watched = Watched::read_among_others(&config).unwrap();
-        Config::new(watched).map_err(|error| error.text().to_owned())
+    fn read(config: Value) -> Result<Config, ConfError> {
+        Config::new(Watched::read_among_others(&config).unwrap())
     }
 
     fn refused(which: &str, table: Value) -> String {
-        read(json!({"job-manager": {which: table}})).unwrap_err()
+        read(json!({"job-manager": {which: table}})).unwrap_err().to_string()
     }
 
     #[test]
@@ -218,7 +219,7 @@ mod tests {
 
     #[test]
     fn zero_and_infinity_mean_no_time_limit() {
-        for timeout in ["0", "infinity"] {
+        for timeout in ["0", "", "infinity"] {
             let table = json!({"command": ["true"], "timeout": timeout});
             let config = read(json!({"job-manager": {"prolog": table}})).unwrap();
             assert_eq!(config.prolog.unwrap().timeout, 0.0);

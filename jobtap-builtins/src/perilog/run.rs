@@ -55,7 +55,7 @@ pub(super) struct Trouble {
 
 impl Trouble {
     /// The failure; `None` if there was none or if the processes were stopped on request.
-    pub(super) fn of(script: &Script, end: &BulkEnd) -> Option<Self> {
+    pub(super) fn from_end(script: &Script, end: &BulkEnd) -> Option<Self> {
         let failed = end.failed();
         let unfit = if script.per_rank { failed.clone() } else { end.killed.clone() };
         let (reason, note, ranks) = match end.stopped {

@@ -1,4 +1,4 @@
-//! What scripts are told of their job: Slurm's variables.
+//! Slurm's variables, which describe a job to its scripts.
 
 use std::collections::BTreeMap;
 
@@ -56,7 +56,7 @@ pub(super) struct Names {
 
 impl Names {
     /// Reads a line of `getent passwd`. A user that the system doesn't know has its number as a name.
-    pub(super) fn of(user: Uid, passwd: Option<&str>) -> Self {
+    pub(super) fn from_passwd(user: Uid, passwd: Option<&str>) -> Self {
         let fields: Vec<&str> = passwd.unwrap_or_default().split(':').collect();
         let name = fields.first().filter(|name| !name.is_empty());
         let gid = fields.get(3).and_then(|gid| gid.parse().ok()).unwrap_or(user.as_u32());
@@ -73,15 +73,15 @@ impl Names {
     }
 }
 
-/// What the configuration and the system add.
+/// What the variables take from the configuration and from the system.
 pub(super) struct Account<'a> {
     pub(super) cluster: Option<&'a str>,
     pub(super) conf: Option<&'a str>,
     pub(super) names: &'a Names,
 }
 
-/// The variables that tell libraries of all vendors which GPUs to use, and Slurm's own. A node of a manager has
-/// no kind of GPU, so all are set, as Slurm does without `Flags` in gres.conf.
+/// The variables that tell libraries of all vendors which GPUs to use, and Slurm's own. The manager doesn't
+/// know the vendor of a GPU, so all are set, as in Slurm without `Flags` in gres.conf.
 const GPUS: [&str; 5] = [
     "SLURM_JOB_GPUS",
     "CUDA_VISIBLE_DEVICES",
@@ -90,7 +90,7 @@ const GPUS: [&str; 5] = [
     "ZE_AFFINITY_MASK",
 ];
 
-/// The variables of a job array, with the keys in `attributes.system.slurm` at which `sbatch` has put them.
+/// The variables of a job array, with the keys in `attributes.system.slurm` under which `sbatch` stores them.
 const ARRAY: [(&str, &str); 6] = [
     ("SLURM_ARRAY_JOB_ID", "array_job_id"),
     ("SLURM_ARRAY_TASK_ID", "array_task_id"),
@@ -139,7 +139,7 @@ pub(super) fn variables(
     set("SLURM_JOB_RESERVATION", desc.reservation.clone());
     set("SLURM_SCRIPT_CONTEXT", Some(context.name().to_owned()));
     let expiration = resources.and_then(ResourceSet::expiration).map(Timestamp::from_secs);
-    // Before its tasks are started, a job has started when it got its resources.
+    // Until its tasks are started, the start of a job is when it got its resources.
     set("SLURM_JOB_START_TIME", job.t_start.or(job.t_alloc).map(seconds));
     set("SLURM_JOB_END_TIME", expiration.map(seconds));
     set("SLURM_JOB_QOS", desc.qos.clone());
@@ -177,7 +177,7 @@ pub(super) fn variables(
     }
     if !context.is_prolog() {
         let (code, signal) = ((status >> 8) & 0xff, status & 0x7f);
-        // The highest of the job's steps, of which a batch script is not one.
+        // The highest status of the job's steps. A batch script is not a step.
         let steps = if desc.script.is_some() { 0 } else { status };
         set("SLURM_JOB_DERIVED_EC", Some(steps.to_string()));
         set("SLURM_JOB_EXIT_CODE", Some(status.to_string()));
@@ -186,8 +186,8 @@ pub(super) fn variables(
     variables
 }
 
-/// The variables for the users of SPANK plugins, which all begin with `SPANK_`. As in Slurm the job has none of
-/// them if one does not: the user chooses them, and scripts run with the rights of the manager.
+/// Returns the variables that users set for SPANK plugins. If the name of one of them doesn't begin with `SPANK_`, none
+/// is set, as in Slurm: users choose the names, and scripts run with the rights of the manager.
 fn spank(desc: &JobDescriptor) -> Option<Vec<(String, String)>> {
     let pair = |entry: &String| {
         let (name, value) = entry.split_once('=')?;
@@ -196,7 +196,7 @@ fn spank(desc: &JobDescriptor) -> Option<Vec<(String, String)>> {
     desc.spank_job_env.iter().map(pair).collect()
 }
 
-/// A number of a job array. The id of an array is that of its first job, which doesn't know it before.
+/// A number of a job array. The id of an array is the id of its first job, whose jobspec can't contain it.
 fn array(job: &JobInfo, key: &str) -> Option<String> {
     let number = |key: &str| {
         let value = job.jobspec.attribute(&format!("system.slurm.{key}"))?;
@@ -213,7 +213,7 @@ fn seconds(time: Timestamp) -> String {
     format!("{:.0}", time.as_secs().floor())
 }
 
-/// What may share the nodes of the job, in the words of Slurm.
+/// Who may share the nodes of the job, in Slurm's words.
 fn oversubscribe(desc: &JobDescriptor) -> &'static str {
     match desc.shared {
         Some(0) => "NO",
@@ -224,14 +224,15 @@ fn oversubscribe(desc: &JobDescriptor) -> &'static str {
     }
 }
 
-/// The cores or threads of each node that are kept for the system.
+/// The number of cores or threads on each node that are reserved for the system, and which of the two it
+/// counts.
 fn specialized(desc: &JobDescriptor) -> Option<(u16, &'static str)> {
     let count = desc.core_spec?;
     let kind = if count & CORE_SPEC_THREAD == 0 { "cores" } else { "threads" };
     Some((count & !CORE_SPEC_THREAD, kind))
 }
 
-/// How often the job was submitted again since its prolog had failed.
+/// How often the job was submitted again because its prolog had failed.
 fn restarts(job: &JobInfo) -> u64 {
     let kept = job.jobspec.attribute("slurm.restart_cnt");
     kept.and_then(serde_json::Value::as_u64).unwrap_or(0)

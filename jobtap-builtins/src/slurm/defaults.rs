@@ -1,4 +1,4 @@
-//! `defaults`: values for what a request leaves open.
+//! `defaults`: sets values for fields that a request leaves unset.
 //!
 //! ```toml
 //! [job-manager]
@@ -10,8 +10,8 @@
 //! comment = "submitted without a comment"
 //! ```
 //!
-//! Slurm's plugin of this name does nothing as it is shipped: a site edits its source. Here the table has the
-//! values, by the names of Slurm's fields and in their units. A field that the request sets stays as it is.
+//! Slurm's plugin of this name does nothing as it is shipped: a site edits its source. Here the table sets
+//! the values, with the names and the units of Slurm's fields. A field that the request sets stays as it is.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ enum Setting {
 impl From<Setting> for slurm::Value {
     fn from(setting: Setting) -> Self {
         match setting {
-            // As Slurm's flags are written.
+            // Slurm writes flags as 0 and 1.
             Setting::Flag(flag) => f64::from(u8::from(flag)).into(),
             Setting::Number(number) => number.into(),
             Setting::Text(text) => text.into(),
@@ -67,7 +67,7 @@ impl Defaults {
     }
 }
 
-/// The field of this name, and the value if the field takes it.
+/// Returns the field of this name and the value, if the field accepts it.
 fn checked(
     name: &str,
     setting: Setting,

@@ -5,7 +5,8 @@
 //! plugins = [{ load = "logging" }]
 //! ```
 //!
-//! The line has the fields that Slurm's plugin of this name writes. What is not set is `-`.
+//! The line has the fields that Slurm's plugin of this name writes. A field that is not set is written as
+//! `-`.
 
 use std::fmt::Display;
 

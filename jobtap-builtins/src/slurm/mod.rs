@@ -1,4 +1,4 @@
-//! The plugins that come with Slurm, by their names, in Slurm's terms. Each is loaded by name.
+//! The plugins that come with Slurm, with the same names and in Slurm's terms. Each is loaded by name.
 
 #[cfg(feature = "all_partitions")]
 mod all_partitions;

@@ -1,4 +1,4 @@
-//! `partition`: a job that names no partition goes to the one of the highest tier that takes it.
+//! `partition`: sends a job that names no partition to the partition of the highest tier that accepts it.
 //!
 //! ```toml
 //! [job-manager]
@@ -9,8 +9,8 @@
 //! ```
 //!
 //! A partition takes the job if it accepts submissions and the job asks for no more memory than the partition
-//! allows. Of partitions of the same tier the first by name is chosen. Slurm has the tiers in its partitions;
-//! queues have none, so they stand in the table. A job stays without a partition if none takes it.
+//! allows. Among partitions of the same tier, the first by name is chosen. In Slurm, tiers belong to
+//! partitions; queues have none, so the table sets them. A job stays without a partition if none accepts it.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ impl Partition {
         }
         let open = partitions.iter().filter(|partition| partition.accepts_submissions());
         let fitting = open.filter(|partition| has_memory(partition, &desc));
-        // The first of the minimum: partitions come by name.
+        // `min_by_key` returns the first minimum, and partitions are sorted by name.
         let best = fitting.min_by_key(|partition| Reverse(self.tier(partition)));
         desc.partition = best.and_then(|partition| partition.name.clone());
     }

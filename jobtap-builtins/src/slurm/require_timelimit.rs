@@ -1,4 +1,4 @@
-//! `require_timelimit`: jobs have a time limit, and not an infinite one.
+//! `require_timelimit`: refuses jobs without a time limit, or with an infinite one.
 //!
 //! ```toml
 //! [job-manager]

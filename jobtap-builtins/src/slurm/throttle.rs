@@ -8,12 +8,12 @@
 //! jobs_per_user_per_hour = 100   # 0 is no limit
 //! ```
 //!
-//! As in Slurm, each user has a count of submitted jobs, from which a tenth of the limit is taken every six
-//! minutes: a user who has reached the limit waits six minutes for the next tenth of it. A submission that this
-//! plugin passes counts, whatever becomes of it. The counts are lost at a restart.
+//! As in Slurm, each user has a count of submitted jobs, which is reduced by a tenth of the limit every six
+//! minutes: a user who has reached the limit waits six minutes for the next tenth of it. A submission that
+//! this plugin accepts counts, even if it is refused later. The counts are lost at a restart.
 //!
-//! Slurm rounds what it takes off down to whole jobs, so that limits under ten never recover as long as a user
-//! tries. Here tenths of jobs are counted.
+//! Slurm rounds the reduction down to whole jobs, so that with a limit under ten, a count never falls as long
+//! as the user keeps trying. Here tenths of jobs are counted.
 
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ use jobtap_core::slurm::{SlurmError, errno};
 /// In seconds.
 const PERIOD: f64 = 360.0;
 
-/// What one job counts, in tenths.
+/// One job, in tenths of a job.
 const JOB: u64 = 10;
 
 /// The plugin `throttle`.
@@ -32,7 +32,7 @@ pub struct Throttle {
     limit: u64,
     /// The jobs of each user, in tenths.
     counts: HashMap<Uid, u64>,
-    /// When something was last taken off.
+    /// When the counts were last reduced.
     since: Option<Timestamp>,
 }
 
@@ -66,7 +66,7 @@ impl Throttle {
         Ok(())
     }
 
-    /// Takes off what the time since the last call allows.
+    /// Reduces the counts by what the time since the last reduction allows.
     fn decay(&mut self, now: Timestamp) {
         let since = *self.since.get_or_insert(now);
         let periods = ((now - since) / PERIOD).floor();

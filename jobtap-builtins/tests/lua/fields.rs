@@ -1,4 +1,4 @@
-//! Reading and writing what a script sees of jobs.
+//! Scripts read and write the fields of jobs.
 
 use jobtap_core::slurm::{
     Environment, INFINITE, JobDescriptor, JobRecord, Kind, NO_VAL, Reservation,
@@ -182,7 +182,7 @@ fn partitions_jobs_and_reservations_are_tables_by_name() {
         texts(&verdict.log),
         ["batch14294967295nil gpu04294967295nil", "string 7 1000", "9", "niltrue", "mine1000"]
     );
-    // The lists of the call before don't live on.
+    // The lists of the previous call are gone.
     let (verdict, _) = Request::new(desc()).submit(&mut script);
     assert_eq!(
         verdict.error.as_deref().map(super::without_place),

@@ -9,7 +9,7 @@ fn lua54() -> Options {
     Options { version: Version::Lua54, ..Options::default() }
 }
 
-/// What expressions print.
+/// Returns what the expressions print.
 fn printed(expressions: &[&str]) -> Vec<String> {
     logged(&format!("print({})", expressions.join(")\nprint(")))
 }

@@ -1,4 +1,5 @@
-//! Scripts that loop, allocate or wait without end, and what they return.
+//! Scripts that loop, allocate or wait without end are stopped; what scripts return and print is used as in
+//! Slurm.
 
 use std::time::{Duration, Instant};
 
@@ -171,7 +172,7 @@ fn a_script_that_waits_is_stopped() {
 
 #[test]
 fn the_output_of_a_command_takes_a_quarter_of_the_memory() {
-    // Of 8 MiB.
+    // The memory limit is 8 MiB.
     for (bytes, said) in
         [(2 << 20, "2097152"), ((2 << 20) + 1, "the command wrote too much output")]
     {

@@ -109,7 +109,7 @@ fn the_old_script_stays_when_the_new_one_is_broken() {
         log[0].ends_with("job_submit.lua:1: unexpected symbol near '='; the previous script stays in use until the file changes"),
         "{log:?}"
     );
-    // It is said once.
+    // The error is logged only once.
     assert_eq!(code(&mut script), (5, vec![]));
     site.write("job_submit.lua", &returning(6));
     touch(&site.path());

@@ -1,4 +1,4 @@
-//! Scripts in the style of real sites, with the outcomes that Slurm has for them.
+//! Scripts in the style of real sites, with the results that they have in Slurm.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod fields;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use jobtap_builtins::lua::{LoadError, LogLine, Options, Script, Surroundings, Verdict};
 use jobtap_core::slurm::{JobDescriptor, JobRecord, Partition};
 
-/// What every script needs and no test is about.
+/// The function that every script needs, but no test is about.
 const MODIFY: &str = "function slurm_job_modify() return slurm.SUCCESS end\n";
 
 /// A script in a directory of its own.
@@ -47,7 +47,7 @@ impl Site {
         Script::load(&self.path(), self.options.clone(), &mut Vec::new())
     }
 
-    /// Why a script can't be loaded, without its directory.
+    /// Returns the error of a script that can't be loaded, without the script's directory.
     fn refused(&self, text: &str) -> String {
         let error = self.load(text).unwrap_err().to_string();
         let directory = format!("{}/", self.directory.path().display());
@@ -55,7 +55,7 @@ impl Site {
     }
 }
 
-/// A request, and what a script can look at.
+/// A request, and what else a script can read.
 #[derive(Default)]
 struct Request {
     desc: JobDescriptor,

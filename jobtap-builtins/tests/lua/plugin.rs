@@ -1,4 +1,4 @@
-//! The plugin in a manager: what a script makes of submissions and changes of jobs.
+//! The plugin in a manager: what a script does to submissions and updates of jobs.
 
 use jobtap_builtins::{Lua, PriorityDefault, UpdateDuration};
 use jobtap_core::testing::{TestJob, TestManager, TestManagerBuilder};

@@ -1,4 +1,4 @@
-//! Whole scripts as sites have them.
+//! Complete scripts like those of real sites.
 
 use jobtap_core::slurm::{JobDescriptor, MEM_PER_CPU, Partition, errno};
 
@@ -12,7 +12,7 @@ fn text(text: &str) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// The most that a partition allows decides where a job goes.
+/// A job goes to the first partition whose limits it fits.
 const PARTITION_BY_SIZE: &str = r#"
 local order = { "debug", "small", "large" }
 
@@ -172,7 +172,7 @@ fn gpus_are_checked_and_routed() {
     assert_eq!(verdict.messages, ["Partition gpu is for jobs with GPUs: use --gres=gpu:N"]);
 }
 
-/// An account is required, of a list in a file of its own; administrators may do without.
+/// An account is required, from a list in a separate file; root may do without.
 const ACCOUNT_REQUIRED: &str = r#"
 local accounts = require("accounts")
 
@@ -212,7 +212,7 @@ fn an_account_is_required() {
     assert_eq!(root.submit(&mut script).0.code, 0);
 }
 
-/// Memory for each CPU is bounded, and more of it becomes more CPUs.
+/// Memory per CPU is limited; a job that asks for more gets more CPUs.
 const MEMORY: &str = r#"
 local PER_CPU = 4000
 
@@ -251,7 +251,7 @@ fn memory_is_rewritten() {
     assert_eq!(run(Some(64 * 1024)).0.features, text("mem64g"));
 }
 
-/// Interactive jobs have no script; each user gets one of them, and not for long.
+/// Interactive jobs have no script; each user may have one, for a limited time.
 const INTERACTIVE: &str = r#"
 function slurm_job_submit(job_desc, part_list, submit_uid)
   if job_desc.script ~= nil and job_desc.script ~= "" then
@@ -293,7 +293,7 @@ fn interactive_jobs_are_limited() {
     assert_eq!(verdict.messages, ["job 31 is interactive already"]);
 }
 
-/// The error in the middle: what was written before it depends on the configuration.
+/// An error after a field was set: whether the change is kept depends on the configuration.
 #[test]
 fn an_error_in_the_middle_names_its_line() {
     let site = Site::new();

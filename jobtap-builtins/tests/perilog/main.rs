@@ -58,7 +58,7 @@ fn signals(m: &TestManager) -> Vec<i32> {
     m.running_processes().flat_map(|(_, signals)| signals.to_vec()).collect()
 }
 
-/// Returns the prologs and epilogs of a job with their status, from the events that finished them.
+/// Returns the status in an event of a job, such as `prolog-finish`.
 fn status(m: &TestManager, id: JobId, event: &str) -> i64 {
     let log = m.eventlog(id);
     let finish = log.iter().find(|entry| entry.name == event).unwrap();

@@ -54,9 +54,9 @@ fn assert_whole(m: &TestManager, id: JobId) {
     let events = m.events(id);
     let count = |name: &str| events.iter().filter(|event| *event == name).count();
     assert_eq!(events.last().unwrap(), "clean", "{events:?}");
-    for bracket in ["prolog", "epilog"] {
+    for perilog in ["prolog", "epilog"] {
         let (starts, ends) =
-            (count(&format!("{bracket}-start")), count(&format!("{bracket}-finish")));
+            (count(&format!("{perilog}-start")), count(&format!("{perilog}-finish")));
         assert_eq!((starts, ends), (1, 1), "{events:?}");
     }
 }

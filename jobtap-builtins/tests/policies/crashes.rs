@@ -282,7 +282,7 @@ fn a_crash_at_any_moment_changes_no_jobs_result() {
     assert!(steps > 150, "only {steps} moments");
 }
 
-/// Returns the plugins of the scenario, in another order than that of their loading.
+/// The plugins of the scenario, not in the order in which they are loaded.
 const NAMES: [&str; 13] = [
     "alloc-bypass",
     "alloc-check",

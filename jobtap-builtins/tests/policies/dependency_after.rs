@@ -4,7 +4,7 @@
 use jobtap_builtins::{DependencyAfter, PriorityDefault};
 use jobtap_core::job::Encoding;
 use jobtap_core::prelude::*;
-use jobtap_core::testing::{TestJob, TestManager};
+use jobtap_core::testing::{Refused, TestJob, TestManager};
 use serde_json::{Value, json};
 
 const PLUGIN: &str = ".dependency-after";
@@ -17,7 +17,11 @@ fn manager() -> TestManager {
     TestManager::new().plugin::<PriorityDefault>().plugin::<DependencyAfter>().start()
 }
 
-fn ask(m: &mut TestManager, scheme: &str, target: impl std::fmt::Display) -> Result<JobId, String> {
+fn ask(
+    m: &mut TestManager,
+    scheme: &str,
+    target: impl std::fmt::Display,
+) -> Result<JobId, Refused> {
     m.submit(TestJob::new().dependency(&format!("{scheme}:{target}")))
 }
 
@@ -181,7 +185,7 @@ fn loading_it_again_considers_what_happened_meanwhile() {
     m.assert_exception(not_ok, "dependency", &note);
 }
 
-/// A job that starts and ends, and one that starts 5 minutes after its start.
+/// A job that has run to its end, and one that waits until 5 minutes after the start of the first.
 fn delayed() -> (TestManager, JobId, JobId) {
     let mut m = manager();
     let target = m.submit(TestJob::new().urgency(0).run_for(60.0)).unwrap();
@@ -205,7 +209,7 @@ fn a_delay_counts_from_the_start_of_the_other_job() {
     m.advance(1.5);
     m.assert_events(waits, RELEASED);
     assert_eq!(entries(&mut m), json!([]));
-    // The delay is over when the job is submitted, or not yet.
+    // One delay is already over when the job is submitted, the other is not.
     let after = |m: &mut TestManager, delay: &str| {
         ask(m, "afterstart", format!("{target}+{delay}")).unwrap()
     };
@@ -242,7 +246,7 @@ fn a_delay_after_a_purged_job_counts_at_every_submission() {
     let mut m = manager();
     let target = m.submit(TestJob::new().run_for(60.0)).unwrap();
     m.advance(100.0);
-    // Its start is seen when the job is submitted, and a second one is never satisfied.
+    // The target has started when the jobs are submitted; the alternative `afterok` is never satisfied.
     let held = m.submit(TestJob::new().urgency(0)).unwrap();
     let text = format!("any-of:afterstart:{target}+5m|afterok:{held}");
     let [alone, either] = [format!("afterstart:{target}+5m"), text]
@@ -328,7 +332,7 @@ fn conditions_without_a_meaning_are_refused() {
     let id = m.submit(TestJob::new().urgency(0)).unwrap();
     let mut refusal = |text: String| {
         let text = text.replace("ID", &id.to_string());
-        let refusal = m.submit(TestJob::new().dependency(&text)).unwrap_err();
+        let refusal = m.submit(TestJob::new().dependency(&text)).unwrap_err().text();
         refusal.replace(&id.to_string(), "ID")
     };
     for (dependency, expected) in [

@@ -20,7 +20,7 @@ fn job(uri: &str) -> TestJob {
 }
 
 /// Returns a job that reads or writes one of the user's strings.
-fn of(m: &mut TestManager, kind: &str, value: &str) -> JobId {
+fn submit_using(m: &mut TestManager, kind: &str, value: &str) -> JobId {
     m.submit(job(&format!("string:{value}?type={kind}&scope=user"))).unwrap()
 }
 
@@ -31,9 +31,9 @@ const RELEASED: &str =
 #[test]
 fn readers_wait_for_the_writer_and_run_together() {
     let mut m = manager();
-    let writer = of(&mut m, "out", "A");
-    let readers = [of(&mut m, "in", "A"), of(&mut m, "in", "A")];
-    let other = of(&mut m, "in", "B");
+    let writer = submit_using(&mut m, "out", "A");
+    let readers = [submit_using(&mut m, "in", "A"), submit_using(&mut m, "in", "A")];
+    let other = submit_using(&mut m, "in", "B");
     m.assert_events(other, AT_ONCE);
     m.assert_state(readers[0], State::Depend);
     let add = m.eventlog(readers[0])[1].context.clone().unwrap();
@@ -47,9 +47,9 @@ fn readers_wait_for_the_writer_and_run_together() {
 #[test]
 fn a_writer_waits_for_all_before_it() {
     let mut m = manager();
-    let readers = [of(&mut m, "in", "A"), of(&mut m, "in", "A")];
-    let writers = [of(&mut m, "out", "A"), of(&mut m, "inout", "A")];
-    let late = of(&mut m, "in", "A");
+    let readers = [submit_using(&mut m, "in", "A"), submit_using(&mut m, "in", "A")];
+    let writers = [submit_using(&mut m, "out", "A"), submit_using(&mut m, "inout", "A")];
+    let late = submit_using(&mut m, "in", "A");
     m.finish(readers[1], 0);
     m.assert_state(writers[0], State::Depend);
     m.cancel(readers[0]).unwrap();
@@ -65,9 +65,9 @@ fn a_writer_waits_for_all_before_it() {
 #[test]
 fn cancelling_a_waiting_job_lets_no_other_pass() {
     let mut m = manager();
-    let first = of(&mut m, "out", "A");
-    let second = of(&mut m, "out", "A");
-    let third = of(&mut m, "out", "A");
+    let first = submit_using(&mut m, "out", "A");
+    let second = submit_using(&mut m, "out", "A");
+    let third = submit_using(&mut m, "out", "A");
     m.cancel(second).unwrap();
     m.assert_state(third, State::Depend);
     m.finish(first, 0);
@@ -77,7 +77,7 @@ fn cancelling_a_waiting_job_lets_no_other_pass() {
 #[test]
 fn scopes_are_separate_and_global_is_shared() {
     let mut m = manager();
-    of(&mut m, "out", "A");
+    submit_using(&mut m, "out", "A");
     let others = m.submit(job("string:A?type=in&scope=user").user(7)).unwrap();
     m.assert_events(others, AT_ONCE);
     let writer = m.submit(job("string:A?type=out&scope=global").user(7)).unwrap();
@@ -150,15 +150,15 @@ fn malformed_accesses_are_refused() {
 fn a_rejected_job_delays_no_other() {
     let mut m = manager();
     m.submit(job("string:A?type=out&scope=user").dependency("nonsense:1")).unwrap_err();
-    let id = of(&mut m, "in", "A");
+    let id = submit_using(&mut m, "in", "A");
     m.assert_events(id, AT_ONCE);
 }
 
 #[test]
 fn loading_it_again_releases_jobs_freed_meanwhile() {
     let mut m = manager();
-    let writer = of(&mut m, "out", "A");
-    let reader = of(&mut m, "in", "A");
+    let writer = submit_using(&mut m, "out", "A");
+    let reader = submit_using(&mut m, "in", "A");
     m.remove_plugin(NAME).unwrap();
     m.finish(writer, 0);
     m.assert_state(reader, State::Depend);

@@ -3,10 +3,10 @@
 
 use jobtap_builtins::{DependencyAfter, Fairshare, Limits, PriorityDefault};
 use jobtap_core::prelude::*;
-use jobtap_core::testing::{TestJob, TestManager};
+use jobtap_core::testing::{ManagerStartError, TestJob, TestManager};
 use serde_json::{Value, json};
 
-fn try_manager(fairshare: Value) -> Result<TestManager, String> {
+fn try_manager(fairshare: Value) -> Result<TestManager, ManagerStartError> {
     let config = json!({
         "job-manager": {"plugins": [{"load": "fairshare"}]},
         "plugins": {"fairshare": fairshare},
@@ -88,7 +88,7 @@ fn running_jobs_count_as_usage() {
     let same = waiting(&mut m, TestJob::new().user(7));
     let other = waiting(&mut m, TestJob::new().user(8));
     assert_eq!(priority(&m, same), priority(&m, other));
-    // At the next computation.
+    // Running jobs count at the next computation.
     m.advance(301.0);
     assert!(priority(&m, same) < priority(&m, other));
     let used = usage(&mut m);
@@ -128,7 +128,7 @@ fn a_job_gets_a_bank_and_a_foreign_bank_is_refused() {
         refused(&mut m, 7, "physics"),
         r#"bank: user 7 may not use "physics": there are chem"#
     );
-    assert!(refused(&mut m, 8, "nobody").ends_with("there are chem, physics"));
+    assert!(refused(&mut m, 8, "nobody").text().ends_with("there are chem, physics"));
     let mut m = manager(json!({"banks": {"ops": {"users": {"9": 1}}}}));
     assert_eq!(
         m.submit(TestJob::new().user(7)).unwrap_err(),
@@ -154,7 +154,7 @@ fn limits_count_by_the_assigned_bank() {
     });
     let builder = TestManager::new().plugin::<Fairshare>().plugin::<Limits>();
     let mut m = builder.config(config).start();
-    let refusal = m.submit(TestJob::new().user(7)).unwrap_err();
+    let refusal = m.submit(TestJob::new().user(7)).unwrap_err().text();
     assert!(refusal.starts_with("bank chem has 0 pending jobs"), "{refusal}");
 }
 
@@ -168,13 +168,13 @@ fn the_bank_of_a_pending_job_can_be_changed() {
     m.update_as(9, id, "attributes.system.bank", "ops").unwrap();
     assert!(priority(&m, id) > before);
     assert_eq!(why(&mut m, id)["bank"], "ops");
-    let refusal = m.update_as(9, id, "attributes.system.bank", "physics").unwrap_err();
+    let refusal = m.update_as(9, id, "attributes.system.bank", "physics").unwrap_err().text();
     assert!(refusal.contains(r#"user 9 may not use "physics""#), "{refusal}");
-    let refusal = m.update_as(9, id, "attributes.system.bank", 3).unwrap_err();
+    let refusal = m.update_as(9, id, "attributes.system.bank", 3).unwrap_err().text();
     assert!(refusal.contains("bank must be a text"), "{refusal}");
     m.scheduling(true).unwrap();
     m.assert_state(id, State::Run);
-    let refusal = m.update_as(9, id, "attributes.system.bank", "chem").unwrap_err();
+    let refusal = m.update_as(9, id, "attributes.system.bank", "chem").unwrap_err().text();
     assert!(refusal.contains("the job has its resources already"), "{refusal}");
 }
 
@@ -226,7 +226,7 @@ fn users_see_their_own_usage() {
     m.hold_scheduling().unwrap();
     let id = waiting(&mut m, TestJob::new().user(7));
     assert!(m.call_service_as(7, "fairshare.why", json!(id)).is_ok());
-    let refusal = m.call_service_as(8, "fairshare.why", json!(id)).unwrap_err();
+    let refusal = m.call_service_as(8, "fairshare.why", json!(id)).unwrap_err().text();
     assert!(refusal.contains("guests can only access their own jobs"), "{refusal}");
     let mine = m.call_service_as(7, "fairshare.mine", json!({})).unwrap();
     assert_eq!(mine["chem"]["shares"], 3.0);
@@ -251,7 +251,10 @@ fn impossible_settings_are_refused_at_start() {
         (json!({"half-live": "1d"}), r#"did you mean "half-life"?"#),
     ] {
         let text = try_manager(conf).err().unwrap();
-        assert!(text.contains("[plugins.fairshare]: ") && text.contains(says), "{text}");
+        assert!(
+            text.text().contains("[plugins.fairshare]: ") && text.text().contains(says),
+            "{text}"
+        );
     }
 }
 
@@ -288,7 +291,7 @@ fn removing_and_loading_it_again_keeps_jobs_and_usage() {
     m.assert_state(id, State::Run);
 }
 
-/// Runs two jobs one after the other, one of which is canceled while it runs.
+/// Runs two jobs one after the other; the second is canceled while it runs.
 fn story(m: &mut TestManager, ids: &mut Vec<JobId>) {
     let job = || TestJob::new().user(7).ntasks(2);
     if ids.is_empty() {
@@ -336,7 +339,7 @@ fn a_kill_at_any_moment_loses_no_usage() {
             ids = m.jobs();
             story(&mut m, &mut ids);
         }
-        // The tree is that of the last computation.
+        // Waits for the next computation of the tree.
         m.advance(301.0);
         let (told, is) = (usage(&mut m), recount(&m));
         assert!((told - is).abs() < 1e-3, "{steps} steps: {told}, and by the jobs {is}");

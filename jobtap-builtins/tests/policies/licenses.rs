@@ -3,10 +3,10 @@
 
 use jobtap_builtins::{DependencyAfter, Licenses, PriorityDefault};
 use jobtap_core::prelude::*;
-use jobtap_core::testing::{TestJob, TestManager};
+use jobtap_core::testing::{ManagerStartError, TestJob, TestManager};
 use serde_json::{Value, json};
 
-fn try_manager(licenses: Value) -> Result<TestManager, String> {
+fn try_manager(licenses: Value) -> Result<TestManager, ManagerStartError> {
     let config = json!({
         "job-manager": {"plugins": [{"load": "licenses"}]},
         "plugins": {"licenses": licenses},
@@ -127,7 +127,7 @@ fn one_licence_asked_for_twice_is_added_up() {
 #[test]
 fn a_mistake_in_the_configuration_is_named() {
     let text = try_manager(json!({"matlab": "x"})).err().unwrap();
-    assert!(text.contains("[plugins.licenses]: matlab: invalid type"), "{text}");
+    assert!(text.text().contains("[plugins.licenses]: matlab: invalid type"), "{text}");
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn a_reload_takes_over_the_waiting_jobs() {
     assert_eq!(out(&mut m, "matlab"), 1);
 }
 
-/// Three jobs that need the two tokens, for a manager that crashes at any step.
+/// Three jobs that each need both tokens, on a manager that crashes at every step.
 #[test]
 fn a_kill_at_any_moment_loses_or_duplicates_no_token() {
     for steps in 0.. {

@@ -2,10 +2,10 @@
 
 use jobtap_builtins::{LimitDuration, PriorityDefault, UpdateDuration};
 use jobtap_core::prelude::*;
-use jobtap_core::testing::{TestJob, TestManager};
+use jobtap_core::testing::{ManagerStartError, Refused, TestJob, TestManager};
 use serde_json::{Value, json};
 
-fn start(config: Value) -> Result<TestManager, String> {
+fn start(config: Value) -> Result<TestManager, ManagerStartError> {
     let m = TestManager::new().plugin::<PriorityDefault>().plugin::<LimitDuration>();
     m.plugin::<UpdateDuration>().config(config).try_start()
 }
@@ -23,7 +23,7 @@ fn queues() -> Value {
     })
 }
 
-fn ask(m: &mut TestManager, queue: &str, seconds: f64) -> Result<JobId, String> {
+fn ask(m: &mut TestManager, queue: &str, seconds: f64) -> Result<JobId, Refused> {
     m.submit(TestJob::new().duration(seconds).attribute("queue", queue))
 }
 
@@ -96,9 +96,11 @@ fn a_malformed_limit_is_refused_with_its_place() {
     let refused =
         |limit: Value| start(json!({"policy": {"limits": {"duration": limit}}})).err().unwrap();
     let malformed = "error parsing [policy.limits] config table: 'duration' is not a valid FSD";
-    for limit in [json!("xyz123"), json!(""), json!("-1"), json!("1w"), json!([])] {
+    for limit in [json!("xyz123"), json!("-1"), json!("1w"), json!([])] {
         assert_eq!(refused(limit), malformed);
     }
+    // An empty duration means no limit, as in Flux.
+    assert!(start(json!({"policy": {"limits": {"duration": ""}}})).is_ok());
     let queue = |table: Value| start(json!({"queues": {"q": table}})).err().unwrap();
     for (table, place, text) in [
         (

@@ -4,10 +4,10 @@ use jobtap_builtins::{LimitJobSize, PriorityDefault};
 use jobtap_core::engine::{Request, Submission};
 use jobtap_core::job::Flags;
 use jobtap_core::jobspec::Jobspec;
-use jobtap_core::testing::{TestJob, TestManager};
+use jobtap_core::testing::{ManagerStartError, TestJob, TestManager};
 use serde_json::{Value, json};
 
-fn start(config: Value) -> Result<TestManager, String> {
+fn start(config: Value) -> Result<TestManager, ManagerStartError> {
     let m = TestManager::new().plugin::<PriorityDefault>().plugin::<LimitJobSize>();
     m.config(config).try_start()
 }
@@ -17,7 +17,7 @@ fn limited(max: Value, min: Value) -> TestManager {
 }
 
 fn refusal(m: &mut TestManager, job: TestJob) -> Option<String> {
-    m.submit(job).err()
+    m.submit(job).err().map(|refused| refused.text())
 }
 
 #[test]

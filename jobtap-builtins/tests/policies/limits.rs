@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use jobtap_builtins::{DependencyAfter, Limits, PriorityDefault};
 use jobtap_core::prelude::*;
-use jobtap_core::testing::{TestJob, TestManager};
+use jobtap_core::testing::{ManagerStartError, TestJob, TestManager};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -26,11 +26,11 @@ fn manager_with_queues(limits: Value) -> TestManager {
     m
 }
 
-fn try_manager(limits: Value) -> Result<TestManager, String> {
+fn try_manager(limits: Value) -> Result<TestManager, ManagerStartError> {
     start(conf(limits))
 }
 
-fn start(config: Value) -> Result<TestManager, String> {
+fn start(config: Value) -> Result<TestManager, ManagerStartError> {
     let builder = TestManager::new().plugin::<PriorityDefault>().plugin::<DependencyAfter>();
     builder.plugin::<Limits>().hosts(8).cores(8).config(config).try_start()
 }
@@ -49,7 +49,7 @@ fn states(m: &TestManager, ids: &[JobId]) -> Vec<State> {
 }
 
 fn refusal(m: &mut TestManager, job: TestJob) -> String {
-    m.submit(job).unwrap_err()
+    m.submit(job).unwrap_err().text()
 }
 
 #[test]
@@ -198,9 +198,11 @@ fn users_can_query_their_own_counts() {
 fn a_mistake_in_the_configuration_is_named() {
     let text = |limits| try_manager(limits).err().unwrap();
     let negative = text(json!({"users": {"7": {"nodes": -2}}}));
-    assert!(negative.contains("[plugins.limits]: users.7: -2 is no limit"), "{negative}");
+    assert!(negative.text().contains("[plugins.limits]: users.7: -2 is no limit"), "{negative}");
     let misspelt = text(json!({"user": {"runing": 1}}));
-    assert!(misspelt.contains("unknown key \"user.runing\"; did you mean \"user.running\"?"));
+    assert!(
+        misspelt.text().contains("unknown key \"user.runing\"; did you mean \"user.running\"?")
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The policies that come with jobtap, each as its users meet it, and what they must hold together.
+//! The policies that come with jobtap: each as users see it, and what must hold when they are loaded
+//! together.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
 mod begin_time;

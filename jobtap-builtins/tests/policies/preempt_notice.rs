@@ -2,12 +2,12 @@
 
 use jobtap_builtins::{PreemptNotice, PriorityDefault, UpdateDuration};
 use jobtap_core::prelude::*;
-use jobtap_core::testing::{TestJob, TestManager};
+use jobtap_core::testing::{ManagerStartError, TestJob, TestManager};
 use serde_json::{Value, json};
 
 const USR1: i32 = 10;
 
-fn try_manager(notice: Value) -> Result<TestManager, String> {
+fn try_manager(notice: Value) -> Result<TestManager, ManagerStartError> {
     let config = json!({
         "job-manager": {"plugins": [{"load": "preempt-notice"}]},
         "plugins": {"preempt-notice": notice},
@@ -24,7 +24,7 @@ fn hour() -> TestJob {
     TestJob::new().duration(3600.0)
 }
 
-/// Returns how many notices a job has got.
+/// Returns the number of notices that a job has received.
 fn told(m: &TestManager, id: JobId) -> usize {
     let log = m.eventlog(id);
     let is = |entry: &&EventEntry| {
@@ -71,7 +71,7 @@ fn users_choose_for_their_own_jobs() {
     assert_eq!(m.signals(own), [15]);
     m.advance(1700.0);
     assert_eq!((told(&m, none), told(&m, own)), (0, 1));
-    let refused = |m: &mut TestManager, job: TestJob| m.submit(job).unwrap_err();
+    let refused = |m: &mut TestManager, job: TestJob| m.submit(job).unwrap_err().text();
     let text = refused(&mut m, hour().attribute("preempt-notice.before", "2h"));
     assert_eq!(text, "preempt-notice: before is 2h, and the job has 1h in all");
     let text = refused(&mut m, hour().attribute("preempt-notice.signal", "NOSUCH"));
@@ -106,7 +106,7 @@ fn impossible_settings_are_refused_at_start() {
         (json!({"before": "1m", "signal": "NOSUCH"}), "unknown signal `NOSUCH`"),
         (json!({"befor": "1m"}), r#"did you mean "before"?"#),
     ] {
-        let text = try_manager(conf).err().unwrap();
+        let text = try_manager(conf).err().unwrap().text();
         assert!(text.contains("[plugins.preempt-notice]: ") && text.contains(says), "{text}");
     }
 }

@@ -1,4 +1,5 @@
-//! `prep-script` in virtual time: which scripts run when, what they are told, and what follows from failures.
+//! `prep-script` in virtual time: which scripts run when, which variables they get, and what happens if they
+//! fail.
 
 use std::collections::BTreeMap;
 
@@ -176,7 +177,7 @@ fn scripts_of_the_controller_are_told_of_the_array() {
         array.map(|(name, value)| format!("{}={value}", &name[12..])).collect::<Vec<_>>().join(" ")
     };
     let numbers = "TASK_COUNT=3 TASK_ID=7 TASK_MAX=11 TASK_MIN=3 TASK_STEP=4";
-    // The id of the array is that of its first job.
+    // The id of the array is the id of its first job.
     assert_eq!(of(&all[0].1), format!("JOB_ID={} {numbers}", first.as_u64()));
     assert_eq!(of(&all[1].1), "");
     assert_eq!(of(&all[2].1), format!("JOB_ID=77 {numbers}"));
@@ -312,14 +313,14 @@ fn a_script_that_takes_too_long_is_killed() {
     m.assert_exception(id, "prolog", note);
 }
 
-/// What a manager with this table says at its start; nothing if it starts.
+/// Returns the error with which a manager with this table fails to start; empty if it starts.
 fn refusal(table: Value) -> String {
     let config = json!({
         "job-manager": {"plugins": [{"load": "prep-script"}]},
         "plugins": {"prep-script": table},
     });
     let started = TestManager::new().linked::<PrepScript>().config(config).try_start();
-    started.err().unwrap_or_default()
+    started.err().map(|error| error.text()).unwrap_or_default()
 }
 
 #[test]

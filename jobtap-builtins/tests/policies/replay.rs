@@ -1,7 +1,7 @@
-//! The policies of `jobtap-builtins` see the recorded jobs of a manager again: each answers as it did then, and with
-//! another configuration what differs is named.
+//! The policies of `jobtap-builtins` see the recorded jobs of a manager again: each answers as it did then,
+//! and differences under another configuration are reported.
 
-use jobtap_core::engine::{ReplayOptions, ReplayVerdict, Replayed, ReplayedAnswer};
+use jobtap_core::engine::{ReplayComparison, ReplayOptions, Replayed, ReplayedAnswer};
 use jobtap_core::testing::TestManager;
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ fn replay(m: &TestManager, plugin: &str, config: &Value) -> Replayed {
 }
 
 fn different(report: &Replayed) -> Vec<&ReplayedAnswer> {
-    report.answers.iter().filter(|row| row.verdict == ReplayVerdict::Differs).collect()
+    report.answers.iter().filter(|row| row.comparison == ReplayComparison::Differs).collect()
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn priorities_are_compared_with_the_next_recorded_one() {
         assert_eq!(row.kind, "priority");
         assert_ne!(row.answer, row.recorded);
     }
-    // The last word on priorities has `fairshare`.
+    // `fairshare` has the last word on priorities.
     let default = replay(&m, ".priority-default", &other);
     assert_eq!((default.same, default.different), (0, 0));
     assert!(default.not_compared > 0);

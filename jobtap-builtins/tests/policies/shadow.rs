@@ -1,5 +1,5 @@
-//! The policies of `jobtap-builtins` as shadows: one with the configuration of the live plugin answers what that
-//! one answers, whatever happens.
+//! The policies of `jobtap-builtins` as shadows: a shadow with the configuration of the live plugin gives the
+//! same answers, whatever happens.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! The plugins that come with Slurm: what each does to requests.
+//! What each of the plugins that come with Slurm does to requests.
 
 use jobtap_builtins::{
     AllPartitions, Defaults, Logging, Partition, PriorityDefault, RequireTimelimit, Throttle,
@@ -6,7 +6,7 @@ use jobtap_builtins::{
 use jobtap_core::plugin::Plugin;
 use jobtap_core::prelude::*;
 use jobtap_core::slurm::{JobDescriptor, errno};
-use jobtap_core::testing::{TestJob, TestManager};
+use jobtap_core::testing::{Refused, TestJob, TestManager};
 use serde_json::{Value, json};
 
 /// A manager with one of the plugins, its table, and three queues.
@@ -101,7 +101,7 @@ mod defaults {
                 "job-manager": {"plugins": [{"load": "defaults"}]}, "plugins": {"defaults": table},
             });
             let builder = TestManager::new().linked::<Defaults>().config(config);
-            builder.try_start().err().unwrap_or_default()
+            builder.try_start().err().unwrap().text()
         };
         let unknown = refusal(json!({"timelimit": 5}));
         assert!(unknown.contains("did you mean \"time_limit\"?"), "{unknown}");
@@ -158,7 +158,7 @@ mod require_timelimit {
 
     const DURATION: &str = "attributes.system.duration";
 
-    /// Lets time limits be changed.
+    /// A plugin that allows changes of time limits.
     #[derive(Default)]
     struct Durations;
 
@@ -194,7 +194,7 @@ mod require_timelimit {
 mod throttle {
     use super::*;
 
-    fn submit(m: &mut TestManager, user: u32) -> Result<JobId, String> {
+    fn submit(m: &mut TestManager, user: u32) -> Result<JobId, Refused> {
         m.submit(TestJob::new().user(user))
     }
 

@@ -4,7 +4,7 @@
 use jobtap_builtins::{LimitDuration, PriorityDefault, UpdateDuration, UpdateQueue};
 use jobtap_core::engine::Request;
 use jobtap_core::prelude::*;
-use jobtap_core::testing::{TestJob, TestManager};
+use jobtap_core::testing::{Refused, TestJob, TestManager};
 use serde_json::{Value, json};
 
 const QUEUE: &str = "attributes.system.queue";
@@ -24,10 +24,10 @@ fn manager() -> TestManager {
     builder.config(config(json!([]))).start()
 }
 
-fn update(m: &mut TestManager, id: JobId, updates: Value) -> Result<(), String> {
+fn update(m: &mut TestManager, id: JobId, updates: Value) -> Result<(), Refused> {
     let updates = updates.as_object().cloned().unwrap();
     let request = m.open_request(7, Request::Update { id, updates });
-    m.answered(request).unwrap().map(drop).map_err(|error| error.text)
+    m.answered(request).unwrap().map(drop).map_err(Refused::from)
 }
 
 #[test]

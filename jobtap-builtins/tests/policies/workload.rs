@@ -1,4 +1,4 @@
-//! A workload that several tests put through the policies of this crate.
+//! A workload that several tests run with the policies of this crate.
 
 use jobtap_builtins::{
     BeginTime, DependencyAfter, Fairshare, Licenses, LimitDuration, Limits, PriorityDefault,
@@ -27,7 +27,7 @@ pub(crate) fn manager(limits: &Value) -> TestManager {
     builder.cores(8).config(config(limits)).start()
 }
 
-/// The same numbers each time.
+/// A generator of the same numbers each time.
 pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {

@@ -8,7 +8,7 @@ const MICROSECONDS_PER_SECOND: f64 = 1e6;
 /// Times that the engine works with.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Clock {
-    /// The time of the input that is being worked on.
+    /// The time of the current input.
     pub(super) now: Timestamp,
     /// When this engine was made. Job ids count milliseconds from here.
     pub(super) started_at: Timestamp,
@@ -21,11 +21,10 @@ impl Clock {
         Self { now, started_at: now, newest_event: now }
     }
 
-    /// Returns `time`, or the next microsecond after the newest event if that is later. So the events
-    /// of all jobs have distinct times in the order in which they were applied, also when the
-    /// system's clock is set back.
+    /// Returns `time`, or the next microsecond after the newest event if that is later. So the events of all jobs have
+    /// distinct times in the order in which they were applied, even when the system's clock is set back.
     ///
-    /// That microsecond is a whole one, so that the times differ where they are shown, and don't drift.
+    /// That time is a whole number of microseconds, so that the times differ where they are shown, and don't drift.
     pub(super) fn in_order(&mut self, time: Timestamp) -> Timestamp {
         let micros = (self.newest_event.as_secs() * MICROSECONDS_PER_SECOND).round() + 1.0;
         let next = Timestamp::from_secs(micros / MICROSECONDS_PER_SECOND);
@@ -41,7 +40,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whatever the clock says, also a time from which microseconds are cut off.
+        /// Whatever the clock says, even times that differ by less than a microsecond.
         #[test]
         fn event_times_are_distinct_where_microseconds_are_shown(
             times in prop::collection::vec(prop_oneof![1.7e9..1.7e9 + 1e-5, 0.0..4e9], 1..20),

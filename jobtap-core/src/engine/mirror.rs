@@ -1,17 +1,17 @@
-//! The jobs of another job manager, as far as hosts inside of it need to know them.
+//! The jobs of another job manager, as far as hosts inside it need to know them.
 //!
-//! A host in a real Flux is called about a job now and then, and is told of its events. A [`Mirror`] applies
-//! these events as the engine does at a restart. So a plugin reads the same of a job there as here, its calls
-//! meet the same checks, and what is open with plugins is kept in the same way.
+//! A host in a real Flux is called about a job from time to time, and receives its events. A [`Mirror`] applies these
+//! events as the engine does at a restart. So a plugin sees the same job there as here, its calls undergo the same
+//! checks, and what plugins have open is tracked in the same way.
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::dispatch::{asked, checks};
+use super::dispatch::{checks, overlay};
 use super::jobs::{Admission, Jobs, Phase, Record, Running};
-use crate::eventlog::EventEntry;
+use crate::eventlog::{Event, EventEntry, Name};
 use crate::host::parts::{lent, without_scheduling};
 use crate::host::{AbortHandle, CallError, Command, JobParts, Lent, Perilog, PluginKey, WorkKind};
 use crate::job::{Job, JobId, State, Urgency};
@@ -51,7 +51,7 @@ impl fmt::Debug for Mirror {
 #[error("{0}")]
 pub struct NotApplied(String);
 
-/// What a job manager says of a job at each call.
+/// What a job manager says about a job at each call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobNow {
     /// The state.
@@ -69,7 +69,7 @@ pub struct Obsolete {
     pub plugin: PluginKey,
     /// The description of the work, as in the events.
     pub what: String,
-    /// The work had a prolog open, which the plugin can't finish any more.
+    /// The work had a prolog open, which the plugin can no longer finish.
     pub has_prolog: bool,
 }
 
@@ -80,12 +80,12 @@ impl Mirror {
         let id = parts.id;
         let mut record = Record::submitted(id, Jobspec::unvalidated(Value::Null));
         record.job = parts.into_job();
-        record.job.logged.add("submit");
+        record.job.logged.add(&Name::Submit);
         self.jobs.insert_active(Box::new(record));
     }
 
-    /// Adds a job that existed before, with its eventlog. Returns why events could not be applied, which are
-    /// left out.
+    /// Adds a job that existed before, with its eventlog. Leaves out events that cannot be applied, and returns the
+    /// reasons.
     pub fn restored(&mut self, parts: JobParts, log: Vec<EventEntry>) -> Vec<NotApplied> {
         let (id, now) = (
             parts.id,
@@ -93,7 +93,7 @@ impl Mirror {
         );
         let mut record = Record::stored(id, Jobspec::unvalidated(Value::Null));
         record.job = parts.into_job();
-        // The events lead to it.
+        // The replay of the events leads to the job's state.
         record.job.state = State::New;
         let failed = log.into_iter().filter_map(|entry| apply(&mut record, entry).err()).collect();
         self.jobs.insert_active(Box::new(record));
@@ -143,7 +143,7 @@ impl Mirror {
         }
     }
 
-    /// Takes over what the job manager says of a job now.
+    /// Applies what the job manager says about a job now.
     pub fn refresh(&mut self, id: JobId, now: JobNow) {
         if let Some(record) = self.jobs.get_mut(id) {
             let job = &mut record.job;
@@ -157,7 +157,7 @@ impl Mirror {
         Some(std::mem::replace(&mut record.job.jobspec, jobspec))
     }
 
-    /// Replaces a job's jobspec if it was read as a whole, so that a job which waits for long takes little
+    /// Replaces a job's jobspec if it was read as a whole, so that a job that waits for a long time takes little
     /// memory.
     pub fn close_jobspec(&mut self, id: JobId, jobspec: impl FnOnce() -> Jobspec) {
         if let Some(record) = self.jobs.get_mut(id)
@@ -182,7 +182,7 @@ impl Mirror {
     /// Checks whether a plugin's command can have an effect.
     ///
     /// # Errors
-    /// Those of the same call in the engine.
+    /// When the engine would refuse the same call.
     pub fn check(&self, plugin: PluginKey, command: &Command) -> Result<(), CallError> {
         checks::check(&self.jobs, command)?;
         match command {
@@ -193,23 +193,24 @@ impl Mirror {
         }
     }
 
-    /// Shows a command on the job that it concerns, to the callback that asked for it. `place` is its place
-    /// among the callback's commands. Returns the job if this is the first on it.
+    /// Makes the job that a command concerns show it to the callback that gave it. `place` is the command's place among
+    /// the callback's commands. Returns the job if this is the first command noted on it.
     pub fn note(&self, place: usize, command: &Command) -> Option<JobId> {
-        asked::note(&self.jobs, place, command)
+        overlay::note(&self.jobs, place, command)
     }
 
-    /// No longer shows the commands of a callback from this place on, or only their updates of the jobspec.
+    /// Stops showing the commands of a callback from this place on; with `only_updates`, only their updates of the
+    /// jobspec.
     pub fn undo(&self, noted: &[JobId], from: usize, only_updates: bool) {
-        asked::undo(&self.jobs, noted, from, only_updates);
+        overlay::undo(&self.jobs, noted, from, only_updates);
     }
 
-    /// Ends what was shown to a callback on these jobs.
+    /// Stops showing a callback its commands on these jobs.
     pub fn forget(&mut self, noted: Vec<JobId>) {
-        asked::forget(&mut self.jobs, noted);
+        overlay::clear(&mut self.jobs, noted);
     }
 
-    /// Makes a plugin the one that will remove a dependency.
+    /// Makes a plugin the owner of a dependency, which it will remove.
     pub fn own_dependency(&mut self, plugin: PluginKey, id: JobId, description: &str) {
         if let Some(record) = self.jobs.get_mut(id) {
             record.dependency_owners.retain(|(known, _)| **known != *description);
@@ -217,14 +218,14 @@ impl Mirror {
         }
     }
 
-    /// Makes a plugin the one that will finish a prolog or epilog.
+    /// Makes a plugin the owner of a prolog or epilog, which it will finish.
     pub fn own_perilog(&mut self, plugin: PluginKey, id: JobId, kind: Perilog, description: &str) {
         if let Some(record) = self.jobs.get_mut(id) {
             record.perilogs.own(plugin, kind, description);
         }
     }
 
-    /// Ends a plugin's ownership of a prolog or epilog; returns whether it had it.
+    /// Ends a plugin's ownership of a prolog or epilog; returns whether the plugin was its owner.
     pub fn disown_perilog(
         &mut self,
         plugin: PluginKey,
@@ -249,8 +250,8 @@ impl Mirror {
         record.perilogs.orphans().into_iter().map(|(kind, what)| (kind, what.into())).collect()
     }
 
-    /// Notes that an asynchronous handler is at work on a job. Returns whether its work is to begin: not a
-    /// second time, and not for a job that is gone.
+    /// Notes that an asynchronous handler is at work on a job. Returns whether its work should begin: not a second
+    /// time, and not for a job that no longer exists.
     pub fn begin_work(
         &mut self,
         plugin: PluginKey,
@@ -273,7 +274,7 @@ impl Mirror {
         super::dispatch::async_work::end(&mut self.jobs, plugin, id, what);
     }
 
-    /// Aborts the work that a job doesn't wait for any more in its state.
+    /// Aborts the work that a job no longer waits for in its state, and returns it.
     pub fn abort_obsolete(&mut self, id: JobId) -> Vec<Obsolete> {
         let Some(record) = self.jobs.get_mut(id) else { return Vec::new() };
         let state = record.job.state;
@@ -298,8 +299,8 @@ impl Mirror {
 
 fn apply(record: &mut Record, entry: EventEntry) -> Result<(), NotApplied> {
     let entry = Arc::new(entry);
-    record.apply(&entry).map_err(|error| NotApplied(error.to_string()))?;
-    if entry.name == "start" {
+    let applied = record.apply(&entry).map_err(|error| NotApplied(error.to_string()))?;
+    if let Event::Start = applied.event {
         record.execution.phase = Phase::Started;
     }
     Ok(())

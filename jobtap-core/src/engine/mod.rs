@@ -11,25 +11,30 @@
 //! |---|---|
 //! | `api` | inputs and effects |
 //! | `events`, `clock` | contexts of events; the time |
+//! | `transcript` | what a handler has returned and asked for, as text that can be compared |
+//! | `shadows` | plugins that are called alongside the live ones: what each keeps, and how answers are compared |
 //! | `agenda` | what is still to be done for the present input |
+//! | `turn` | what every step works with: the time, the agenda, the effects |
 //! | `jobs` | all jobs, and what events do to them (RFC 21) |
 //! | `timers` | timers of the engine and of plugins |
-//! | `core` | the parts side by side |
 //! | `alloc` | queues, resources and nodes |
 //! | `exec` | starting and ending jobs outside, and simulated ones |
-//! | `dispatch` | plugins: how their handlers are called, and what they ask for |
-//! | `shadow` | plugins that are called beside the live ones, and decide nothing |
+//! | `plugins` | the loaded plugins, and what is open with them |
+//! | `submissions` | what is checked before any plugin sees a submission, and who waits for the answer |
+//! | `core` | the parts side by side |
+//! | `dispatch` | how the handlers of plugins and shadows are called, and what follows from what they ask for |
 //! | `life_cycle` | what follows from an event, and the manager's part in each state |
 //! | `requests` | what clients ask for |
 //! | `restart` | how a manager continues from the store |
-//! | this file | `Engine`, which routes each piece of work to the function that it is for |
+//! | this file | `Engine`, which routes each piece of work to the right function |
 //! | `replay` | recorded jobs, shown to the plugins of an `Engine` again |
-//! | `mirror` | jobs of another job manager, for hosts that run plugins inside of it |
+//! | `mirror` | jobs of another job manager, for hosts that run plugins inside it |
 //!
-//! Imports point up this table. A part owns its data and changes it by its own methods; the files with the data
-//! of `alloc`, `exec`, `dispatch`, `shadow` and `requests` lie below `core`, which holds it. What concerns several
-//! parts is done by functions that name the parts, or take the whole `Core`. Shadows alone point down: a dispatch
-//! carries them and calls them at their turn.
+//! A file imports only from rows above its own in this table. A part owns its data and changes it by its own methods.
+//! A function that concerns several parts takes these parts, in the order `turn`, `jobs`, `plugins`, `alloc`, `timers`,
+//! so that its signature says what it may touch; or of the turn only the agenda or the effects, if it needs no more.
+//! The whole `Core` goes to what calls plugins, since a handler may read everything, and to what concerns most of the
+//! parts.
 
 mod agenda;
 mod alloc;
@@ -42,28 +47,32 @@ mod exec;
 mod jobs;
 mod life_cycle;
 mod mirror;
+mod plugins;
 mod replay;
 mod requests;
 mod restart;
-mod shadow;
+mod shadows;
+mod submissions;
 mod timers;
+mod transcript;
+mod turn;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
 
+pub use alloc::node_events::NodeLogError;
 pub use alloc::nodes::RESOURCE_LOG;
-pub use alloc::retained::RETAINED;
+pub use alloc::retained::{RETAINED, RetainedError};
 pub use api::*;
-pub use dispatch::{INSTANCE_DATA, PluginStatus};
-pub use exec::end_of_started;
+pub use dispatch::{INSTANCE_DATA, PluginStatus, ShadowDifference, ShadowReport, ShadowUser};
+pub use exec::{ExecConfigError, end_of_started};
 pub use mirror::{JobNow, Mirror, NotApplied, Obsolete};
-pub use replay::{RecordedJob, ReplayOptions, ReplayVerdict, Replayed, ReplayedAnswer, replay};
+pub use replay::{RecordedJob, ReplayComparison, ReplayOptions, Replayed, ReplayedAnswer, replay};
 pub use requests::listing::{JobBrief, Listed, Listing};
 pub use requests::submit::ENVIRONMENT;
 pub use restart::{ReadJob, RestoreError};
-pub use shadow::{ShadowDifference, ShadowReport, ShadowUser};
 
 use self::core::Core;
 use crate::host::{HandlerStats, Registry, RemoteSink, Ticks};
@@ -76,19 +85,21 @@ use alloc::Allocation;
 use alloc::alloc_queues::AllocQueues;
 use alloc::{node_events, schedule};
 use clock::Clock;
-use dispatch::plugins::Plugins;
 use dispatch::{
     chains, commands, dependencies, frames, introduction, loading, priorities, remote, removal,
-    retention,
+    retention, shadow,
 };
 use exec::config::ExecConfig;
 use exec::{simulated, time_limit};
 use jobs::Jobs;
 use jobs::waiters::Waiters;
-use life_cycle::{actions, waiters};
-use requests::ingest::{Ingest, Submissions};
-use requests::{listing, nodes, plugins, purge, queues, slurm, submit, update, why};
+use life_cycle::actions;
+use plugins::Plugins;
+use requests::{listing, nodes, purge, queues, slurm, submit, update, why};
+use submissions::Submissions;
+use submissions::ingest::Ingest;
 use timers::{Due, Timers};
+use turn::Turn;
 
 /// What an engine is made of.
 pub struct Setup {
@@ -102,7 +113,7 @@ pub struct Setup {
     pub config_directory: Option<PathBuf>,
     /// The linked plugins.
     pub registry: Registry,
-    /// The way back from work outside the engine's thread.
+    /// Where work outside the engine's thread sends its calls back into plugins.
     pub remote: Arc<dyn RemoteSink>,
     /// Clocks for what handlers cost.
     pub ticks: Ticks,
@@ -119,8 +130,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Makes an engine with its plugins loaded: those that load by themselves, then what
-    /// `[job-manager] plugins` of the configuration says.
+    /// Makes an engine with its plugins loaded: those that load by default, then those that `[job-manager] plugins` in
+    /// the configuration names.
     ///
     /// # Errors
     /// When the configuration has a value that cannot be used, or a plugin cannot be loaded; the text
@@ -136,35 +147,39 @@ impl Engine {
             ticks,
             host_check,
         } = setup;
-        ticks.calls().are_on_this_thread();
-        let queues = Queues::read(&config).map_err(|error| StartError(error.to_string()))?;
-        let alloc_queues = AllocQueues::new(&queues, &registry).map_err(StartError)?;
+        ticks.calls().set_thread();
+        let queues = Queues::read(&config).map_err(StartError::from_error)?;
+        let alloc_queues = AllocQueues::new(&queues, &registry).map_err(StartError::from_error)?;
         queues::stop_at_restart(&config)?;
-        let exec = ExecConfig::read(&config).map_err(StartError)?;
-        let ingest = Ingest::read(&config).map_err(StartError)?;
+        let exec = ExecConfig::read(&config).map_err(StartError::from_error)?;
+        let ingest = Ingest::read(&config).map_err(StartError::from_error)?;
         let mut core = Core {
-            owner,
             config,
             config_directory,
-            clock: Clock::new(now),
+            turn: Turn {
+                owner,
+                clock: Clock::new(now),
+                agenda: Agenda::default(),
+                effects: Effects::default(),
+            },
             jobs: Jobs::default(),
-            agenda: Agenda::default(),
             plugins: Plugins::new(registry, remote, ticks),
             submissions: Submissions::new(ingest, host_check),
             waiters: Waiters::default(),
             alloc: Allocation::new(queues, alloc_queues, &resources),
             exec,
             timers: Timers::default(),
-            effects: Effects::default(),
             started: false,
         };
-        purge::read_limits(&mut core).map_err(StartError)?;
-        node_events::read_config(&mut core).map_err(StartError)?;
+        purge::read_limits(&mut core.jobs, &core.config).map_err(StartError::from_error)?;
+        let Core { turn, alloc, timers, config, .. } = &mut core;
+        node_events::read_config(turn, alloc, timers, config, false)
+            .map_err(StartError::from_error)?;
         loading::load_configured(&mut core)?;
         Ok(Self { core })
     }
 
-    /// Takes one input, at a time, and works until nothing is left to do for it.
+    /// Takes one input, with the present time, and works until nothing is left to do for it.
     pub fn handle(&mut self, now: Timestamp, input: Input) -> Effects {
         self.gather(now, input);
         self.take_effects()
@@ -174,12 +189,15 @@ impl Engine {
     /// that those of many inputs are in one list.
     pub fn gather(&mut self, now: Timestamp, input: Input) {
         let core = &mut self.core;
-        core.clock.now = now;
+        core.turn.clock.now = now;
         match input {
             Input::Request { reply, cred, request } => requests::handle(core, reply, cred, request),
-            Input::Exec(event) => exec::report(core, event),
+            Input::Exec(event) => {
+                let Core { turn, jobs, alloc, timers, exec, .. } = core;
+                exec::report(turn, jobs, alloc, timers, *exec, event);
+            }
             Input::Timer(id) => self.fire(id),
-            Input::Remote(call) => remote::receive(core, call),
+            Input::Remote(call) => remote::resume(core, call.plugin, call.work),
             Input::Requester { user, requester } => slurm::begin::identified(core, user, requester),
             Input::Abandoned(reply) => {
                 core.plugins.abandon(reply);
@@ -190,29 +208,30 @@ impl Engine {
         self.settle();
     }
 
-    /// Says whether anything watches jobs; it is assumed until it is said. While nothing does, the effects have no
-    /// [events](Effect::Publish), but only their number: an event is dropped as soon as it has happened, and its memory
-    /// is used for the next one.
+    /// Sets whether anything watches jobs; initially the engine assumes so. While nothing does, the effects have only
+    /// the number of [events](Effect::Publish): an event is dropped as soon as it has happened, and its memory is used
+    /// for the next one.
     pub fn set_watched(&mut self, watched: bool) {
-        self.core.effects.set_watched(watched);
+        self.core.turn.effects.set_watched(watched);
     }
 
-    /// What the inputs that were [gathered](Self::gather) have led to since the last call.
+    /// Takes the effects of the inputs that were [gathered](Self::gather) since the last call.
     pub fn take_effects(&mut self) -> Effects {
-        self.core.effects.take()
+        self.core.turn.effects.take()
     }
 
-    /// The log lines among these effects, which need not wait for the others.
+    /// Takes the log lines among these effects, which need not wait for the others.
     pub fn take_log(&mut self) -> Vec<LogLine> {
-        std::mem::take(&mut self.core.effects.log)
+        std::mem::take(&mut self.core.turn.effects.log)
     }
 
     /// Ends the engine: stores what the next one continues from, and refuses the requests that wait for
     /// jobs. The plugins aren't removed, and their `unload` isn't called.
     pub fn finish(&mut self, now: Timestamp) -> Effects {
-        self.core.clock.now = now;
-        waiters::refuse_all(&mut self.core);
-        queues::checkpoint(&mut self.core);
+        self.core.turn.clock.now = now;
+        let Core { turn, jobs, waiters, alloc, .. } = &mut self.core;
+        waiters.refuse_all(&mut turn.effects);
+        queues::checkpoint(&mut turn.effects, jobs, &alloc.queues);
         self.take_effects()
     }
 
@@ -229,18 +248,22 @@ impl Engine {
     fn settle(&mut self) {
         loop {
             self.run();
-            if !self.core.started || !schedule::run(&mut self.core) {
+            let Core { turn, jobs, alloc, started, .. } = &mut self.core;
+            if !*started || !schedule::run(turn, jobs, alloc) {
                 break;
             }
         }
-        waiters::answer_idle(&mut self.core);
-        self.core.jobs.tidy(&mut self.core.effects);
+        let Core { turn, jobs, waiters, alloc, .. } = &mut self.core;
+        let counts = &jobs.counts.all;
+        waiters.answer_idle(&mut turn.effects, counts, || alloc.alloc_queues.is_empty());
+        jobs.tidy(&mut turn.effects);
     }
 
     /// Works until the agenda is empty, routing each piece of work to its part.
     fn run(&mut self) {
         let core = &mut self.core;
-        while let Some(work) = core.agenda.pop() {
+        while let Some(work) = core.turn.agenda.pop() {
+            let Core { turn, jobs, plugins, alloc, .. } = &mut *core;
             match work {
                 Work::ApplyNextEvent(id) => life_cycle::apply_next(core, id),
                 Work::Notify(pending) => frames::notify(core, pending),
@@ -258,20 +281,24 @@ impl Engine {
                 Work::Act(id) => actions::act(core, id),
                 Work::Submission(id, step) => submit::step(core, id, step),
                 Work::Resume(id) => restart::resume(core, id),
-                Work::Orphans(id, step) => restart::handle_orphans(core, id, step),
+                Work::Orphans(id, step) => restart::handle_orphans(turn, jobs, plugins, id, step),
                 Work::RemoveRecord(id) => {
-                    core.plugins.shadows.forget(id);
-                    core.jobs.remove(id);
+                    plugins.shadows.forget(id);
+                    jobs.remove(id);
                 }
-                Work::PostToEach(jobs, entry) => requests::post_to_next(core, jobs, entry),
-                Work::AskPriorities(jobs) => priorities::ask_next(core, jobs),
+                Work::PostToEach(ids, entry) => {
+                    requests::post_to_next(&mut turn.agenda, jobs, ids, entry)
+                }
+                Work::AskPriorities(ids) => priorities::ask_next(turn, jobs, plugins, ids),
                 Work::CloseFaulted(plugin) => removal::close_faulted(core, plugin),
                 Work::FreeUnconfirmed(plugin, job) => {
-                    retention::free_unconfirmed(core, plugin, job)
+                    retention::free_unconfirmed(&mut turn.effects, plugins, alloc, plugin, job)
                 }
-                Work::Introduce(plugin, jobs) => introduction::introduce_next(core, plugin, jobs),
-                Work::IntroduceInactive(plugin, jobs) => {
-                    introduction::introduce_next_inactive(core, plugin, jobs);
+                Work::Introduce(plugin, ids) => {
+                    introduction::introduce_next(turn, jobs, plugins, plugin, ids)
+                }
+                Work::IntroduceInactive(plugin, ids) => {
+                    introduction::introduce_next_inactive(&mut turn.agenda, plugins, plugin, ids);
                 }
             }
         }
@@ -280,27 +307,31 @@ impl Engine {
     /// Does what is due when a timer fires.
     fn fire(&mut self, id: TimerId) {
         let core = &mut self.core;
-        match core.timers.fire(id) {
-            None => {}
-            Some(Due::Expire(job)) => time_limit::expire(core, job),
-            Some(Due::Warn { job, signum, expiry }) => time_limit::warn(core, job, signum, expiry),
-            Some(Due::Simulated(job)) => simulated::time_out(core, job),
-            Some(Due::MaintenanceEnd) => node_events::end_maintenance(core),
-            Some(Due::Heartbeat) => purge::heartbeat(core),
-            Some(Due::Plugin(plugin, _, work)) => remote::resume(core, plugin, work),
+        let Some(due) = core.timers.fire(id) else { return };
+        let Core { turn, jobs, alloc, timers, .. } = &mut *core;
+        match due {
+            Due::Expire(job) => time_limit::expire(turn, jobs, job),
+            Due::Warn { job, signal, expiry } => {
+                time_limit::warn(&mut turn.effects, jobs, job, signal, expiry)
+            }
+            Due::Simulated(job) => simulated::time_out(turn, jobs, job),
+            Due::MaintenanceEnd => node_events::end_maintenance(turn, alloc, timers),
+            Due::Heartbeat => purge::heartbeat(core),
+            Due::Plugin(plugin, _, work) => remote::resume(core, plugin, work),
         }
     }
 }
 
-/// Goes on when all handlers of a dispatch were called, by what it was for.
+/// Continues after all handlers of a dispatch have been called, according to its purpose.
 fn finish_dispatch(core: &mut Core, mut frame: Frame) {
-    shadow::watch::finish(core, &mut frame);
+    let Core { turn, jobs, plugins, .. } = &mut *core;
+    shadow::watch::finish(turn.clock.now, jobs, plugins, &mut frame);
     match frame.purpose {
-        Purpose::Notify => frames::finish_notify(core, frame),
-        Purpose::Introduce => frames::log_refusal(core, &frame),
+        Purpose::Notify => frames::finish_notify(turn, jobs, frame),
+        Purpose::Introduce => frames::log_refusal(&mut turn.effects, &frame),
         Purpose::Gate(next) => submit::finish_gate(core, frame, next),
-        Purpose::Recheck => dependencies::finish_recheck(core, &frame),
-        Purpose::PriorityGet => priorities::take_answer(core, frame),
+        Purpose::Recheck => dependencies::finish_recheck(turn, jobs, plugins, &frame),
+        Purpose::PriorityGet => priorities::take_answer(turn, jobs, frame),
         Purpose::Update => update::finish_dispatch(core, frame),
     }
 }
@@ -310,12 +341,12 @@ impl Engine {
     /// Restores a job. Plugins are shown an inactive one now, as in Flux, so the caller restores the jobs in the order
     /// of their ids.
     pub fn restore(&mut self, job: ReadJob) {
-        // What plugins asked for when they got their configurations waits until all jobs are there.
-        let earlier = std::mem::take(&mut self.core.agenda);
+        // What plugins asked for when they got their configurations waits until all jobs are restored.
+        let earlier = std::mem::take(&mut self.core.turn.agenda);
         restart::restore(&mut self.core, job);
         self.run();
-        self.core.agenda = earlier;
-        self.core.jobs.tidy(&mut self.core.effects);
+        self.core.turn.agenda = earlier;
+        self.core.jobs.tidy(&mut self.core.turn.effects);
     }
 
     /// Describes where a summary differs from what the eventlog says; for tests.
@@ -330,7 +361,7 @@ impl Engine {
         restart::summary_difference(stored, summary)
     }
 
-    /// Restores the data that a plugin stored on the instance, under [`INSTANCE_DATA`] and its name.
+    /// Restores the data that a plugin stored about the instance, under [`INSTANCE_DATA`] and its name.
     pub fn restore_instance_data(&mut self, plugin: &str, text: &str) {
         // A value that cannot be read is reported when the plugin asks for it.
         let value = serde_json::from_str(text).unwrap_or_else(|_| text.into());
@@ -341,58 +372,58 @@ impl Engine {
     /// [`RETAINED`] and `key`.
     ///
     /// # Errors
-    /// When it cannot be read; then nothing is retained.
-    pub fn restore_retained(&mut self, key: &str, text: &str) -> Result<(), String> {
+    /// When the value cannot be read; then nothing is retained.
+    pub fn restore_retained(&mut self, key: &str, text: &str) -> Result<(), RetainedError> {
         self.core.alloc.retained.restore(key, text)
     }
 
-    /// Restores the state of the nodes by their stored log.
+    /// Restores the state of the nodes from their stored log.
     ///
     /// # Errors
     /// When a line cannot be read: then it is not known which nodes are drained.
-    pub fn restore_nodes(&mut self, log: &str) -> Result<(), String> {
+    pub fn restore_nodes(&mut self, log: &str) -> Result<(), NodeLogError> {
         node_events::restore(&mut self.core.alloc.nodes, log)
     }
 
-    /// Takes over a [`checkpoint`](Self::checkpoint) of the last run. What it does not contain stays as
-    /// it is.
+    /// Restores a [`checkpoint`](Self::checkpoint) of the last run. What it does not contain stays as it is.
     ///
     /// # Errors
     /// When a later version of the manager wrote it.
     pub fn restore_checkpoint(&mut self, checkpoint: &Value) -> Result<(), StartError> {
-        restart::restore_checkpoint(&mut self.core, checkpoint)
+        let Core { jobs, alloc, config, .. } = &mut self.core;
+        restart::restore_checkpoint(jobs, alloc, config, checkpoint)
     }
 
-    /// Stops scheduling in all queues, for this run only, so that an administrator can look at the jobs
-    /// first. After [`restore_checkpoint`](Self::restore_checkpoint).
+    /// Stops scheduling in all queues, for this run only, so that an administrator can look at the jobs first. To be
+    /// called after [`restore_checkpoint`](Self::restore_checkpoint).
     pub fn stop_queues_for_this_run(&mut self, reason: &str) {
         self.core.alloc.queues.stop_for_this_run(reason);
     }
 
-    /// Begins work: introduces the restored jobs to the plugins, and takes up what each was at.
+    /// Begins work: introduces the restored jobs to the plugins, and continues each of them.
     pub fn start(&mut self, now: Timestamp) -> Effects {
-        self.core.clock.now = now;
+        self.core.turn.clock.now = now;
         restart::start(&mut self.core);
         self.settle();
         self.take_effects()
     }
 
-    /// What a restart must know beside the jobs' own keys.
+    /// What a restart must know besides the jobs' own keys.
     pub fn checkpoint(&self) -> Write {
         queues::checkpoint_of(&self.core.jobs, &self.core.alloc.queues)
     }
 }
 
-/// What clients read. No input is needed for this, and nothing changes by it.
+/// What clients read. This takes no input and changes nothing.
 impl Engine {
-    /// The user and state of a job; `None` if clients cannot know of it.
+    /// The user and state of a job; `None` if clients cannot know about it.
     pub fn job_exists(&self, id: JobId) -> Option<JobBrief> {
         listing::brief(&self.core, id)
     }
 
     /// A job as plugins see it.
     pub fn job(&self, id: JobId) -> Option<&Job> {
-        self.core.job(id)
+        self.core.jobs.job(id)
     }
 
     /// `job-list.list`: `{"jobs":[..]}`, pending jobs by priority, then running ones by start, then
@@ -413,13 +444,12 @@ impl Engine {
         listing::begin(&self.core, payload)
     }
 
-    /// The next step of a listing. Each job is listed once, as it is at its turn, if it is selected
-    /// then.
+    /// The next step of a listing. Each job is listed once, as it is when its turn comes, if it is selected then.
     pub fn next_listed(&self, listing: &mut Listing) -> Listed {
         listing::next(&self.core, listing)
     }
 
-    /// How many jobs are running, in RUN or CLEANUP.
+    /// The number of running jobs, in RUN or CLEANUP.
     pub fn running_jobs(&self) -> u64 {
         self.core.jobs.counts.all.count(&[State::Run, State::Cleanup])
     }
@@ -480,8 +510,8 @@ impl Engine {
         queues::status(&self.core.alloc, name)
     }
 
-    /// `job-manager.queue-overview`: `{"queues":[{..}]}`, each queue with its status, defaults, limits,
-    /// scheduler and resources, in the order of their names.
+    /// `job-manager.queue-overview`: `{"queues":[{..}]}`, each queue with its status, defaults, limits, scheduler and
+    /// resources, in the order of the configuration.
     pub fn queue_overview(&self) -> Value {
         queues::overview(&self.core.alloc)
     }
@@ -493,11 +523,10 @@ impl Engine {
 
     /// `resource.status`: all resources, and the state of the nodes.
     pub fn resource_status(&self) -> Value {
-        nodes::status(&self.core.alloc, self.core.clock.now)
+        nodes::status(&self.core.alloc, self.core.turn.clock.now)
     }
 
-    /// `sched.resource-status`: what the scheduler can allocate, what of it is down, and what is
-    /// allocated.
+    /// `sched.resource-status`: what the scheduler can allocate, which part of that is down, and what is allocated.
     pub fn sched_resource_status(&self) -> Value {
         nodes::sched_status(&self.core.alloc)
     }
@@ -507,12 +536,12 @@ impl Engine {
         loading::list(&self.core.plugins)
     }
 
-    /// The shadows in the order in which they were loaded. One that was stopped is `faulted`.
+    /// The shadows in the order in which they were loaded. A shadow that was stopped is `faulted`.
     pub fn shadows(&self) -> Vec<PluginStatus> {
         shadow::manage::list(&self.core.plugins)
     }
 
-    /// What a shadow would have done otherwise than the live plugins.
+    /// What a shadow would have done differently from the live plugins.
     ///
     /// # Errors
     /// When no shadow of this name is loaded.
@@ -520,7 +549,7 @@ impl Engine {
         shadow::report(&self.core, name)
     }
 
-    /// What the handlers of all plugins, or of one, did so far.
+    /// Statistics about the handlers of all plugins, or of one.
     ///
     /// # Errors
     /// When no plugin of this name is loaded.
@@ -528,7 +557,7 @@ impl Engine {
         &self,
         name: Option<&str>,
     ) -> Result<Vec<(String, Vec<HandlerStats>)>, RequestError> {
-        plugins::stats(&self.core.plugins, name)
+        requests::plugins::stats(&self.core.plugins, name)
     }
 
     /// The JSON Schema of a linked plugin's own configuration; null when it takes none.
@@ -536,16 +565,17 @@ impl Engine {
     /// # Errors
     /// When no plugin of this name is linked.
     pub fn plugin_schema(&self, name: &str) -> Result<Value, RequestError> {
-        plugins::schema(&self.core.plugins, name)
+        requests::plugins::schema(&self.core.plugins, name)
     }
 }
 
 /// For tests that decide themselves which job starts.
 impl Engine {
-    /// Allocates resources to a job in SCHED past its scheduler; returns whether there were enough.
+    /// Allocates resources to a job in SCHED, bypassing its scheduler; returns whether there were enough.
     pub fn allocate_now(&mut self, now: Timestamp, id: JobId) -> (bool, Effects) {
-        self.core.clock.now = now;
-        let granted = schedule::allocate_now(&mut self.core, id);
+        self.core.turn.clock.now = now;
+        let Core { turn, jobs, alloc, .. } = &mut self.core;
+        let granted = schedule::allocate_now(turn, jobs, alloc, id);
         self.settle();
         (granted, self.take_effects())
     }

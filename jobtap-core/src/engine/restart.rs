@@ -1,25 +1,29 @@
-//! How a manager continues from the store of the one before.
+//! How a manager continues from the store of the previous one.
 //!
-//! Jobs come back one by one: active ones by replay of their eventlogs, inactive ones by their
-//! summaries. An inactive job is shown to the plugins as soon as it is there, as in Flux. [`start`] then
-//! introduces the active jobs to the plugins, in the order of their ids, and takes up what each was at.
+//! Jobs come back one by one: active ones by replay of their eventlogs, inactive ones by their summaries. An inactive
+//! job is shown to the plugins as soon as it is restored, as in Flux. [`start`] then introduces the active jobs to the
+//! plugins, in the order of their ids, and continues each of them.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::agenda::{Cause, Frame, OrphanStep, Purpose, Work};
-use super::alloc::node_events;
-use super::api::{Level, StartError, StoredJob, Write};
+use super::agenda::{Agenda, Cause, Frame, OrphanStep, Purpose, Work};
+use super::alloc::{Allocation, node_events};
+use super::api::{Effects, Level, StartError, StoredJob, Write};
 use super::core::Core;
-use super::dispatch::{dependencies, frames, perilogs, retention};
-use super::events;
+use super::dispatch::perilogs::{self, PerilogEnd};
+use super::dispatch::{dependencies, pushing, retention};
+use super::exec::config::ExecConfig;
 use super::exec::{self, time_limit};
-use super::jobs::{ApplyError, Phase, Record, summary};
-use super::life_cycle::{actions, waiters};
+use super::jobs::{ApplyError, Jobs, Phase, Record, summary};
+use super::life_cycle::actions;
+use super::plugins::Plugins;
 use super::requests::purge;
 use super::requests::queues::{self, stop_at_restart};
-use crate::eventlog::decode_log;
+use super::timers::Timers;
+use super::turn::Turn;
+use crate::eventlog::{Event, Name, Submitted, decode_log};
 use crate::host::{BoundHandler, OnRestart, Perilog};
 use crate::job::{JobId, State, merge_annotations};
 use crate::jobspec::Jobspec;
@@ -42,7 +46,7 @@ impl From<ApplyError> for RestoreError {
 pub struct ReadJob {
     id: JobId,
     record: Box<Record>,
-    /// Of an inactive job.
+    /// The summary of an inactive job.
     summary: Option<Box<str>>,
 }
 
@@ -54,7 +58,7 @@ impl ReadJob {
     pub fn from_summary(id: JobId, summary: Box<str>) -> Result<Self, RestoreError> {
         let record =
             summary::read(id, &summary).map_err(|error| RestoreError(error.to_string()))?;
-        // Parsed on first use. The engine uses it at once, to count the job.
+        // Parses what would be parsed on first use: the engine needs it at once, to count the job.
         let _ = record.result();
         Ok(Self { id, record: Box::new(record), summary: Some(summary) })
     }
@@ -70,7 +74,7 @@ impl ReadJob {
             let summary = summary::write(&record).into();
             return Ok(Self { id, record, summary: Some(summary) });
         }
-        // Parsed on first use. The scheduler uses it at once, and needs no more of it than this.
+        // Parses what would be parsed on first use: the scheduler needs it at once, and nothing else of the jobspec.
         let _ = record.job.jobspec.queue();
         record.shrink();
         Ok(Self { id, record, summary: None })
@@ -101,19 +105,20 @@ pub(super) fn restore(core: &mut Core, job: ReadJob) {
     }
     core.jobs.newest_id = core.jobs.newest_id.max(Some(id));
     let Some(summary) = summary else {
-        // What callbacks for other jobs post to this one waits until it is resumed itself: before that it is not
+        // Events that callbacks for other jobs post to this one wait until it is resumed itself: before that it is not
         // known whether its tasks still run.
         record.pending_events.busy = true;
+        core.waiters.count_active(&record);
         core.jobs.insert_active(record);
         core.jobs.count_new(id);
-        waiters::count_waitable(core, id);
         return;
     };
     core.waiters.restore_inactive(&record);
-    let is_shown = core.is_handled(TopicId::JobInactiveAdd) || core.is_handled(TopicId::JobDestroy);
+    let is_shown = core.plugins.is_handled(TopicId::JobInactiveAdd)
+        || core.plugins.is_handled(TopicId::JobDestroy);
     core.jobs.insert_inactive(record, summary, is_shown);
     if is_shown {
-        actions::show_inactive(core, id);
+        actions::show_inactive(&mut core.turn, &mut core.jobs, &core.plugins, id);
     }
 }
 
@@ -141,12 +146,11 @@ fn replay(stored: StoredJob) -> Result<Record, RestoreError> {
     record.lines.exec = stored.exec_lines;
     *record.data = stored.data;
     for entry in entries {
-        let without_version = entry.name == "submit"
-            && entry.context.as_ref().is_some_and(|context| !context.contains_key("version"));
-        record.apply(&Arc::new(entry))?;
+        let entry = Arc::new(entry);
+        let applied = record.apply(&entry)?;
         record.lines.main += 1;
-        if without_version {
-            // An eventlog from before there was `validate`: its job was validated before `submit`.
+        if let Event::Submit(Submitted { is_versioned: false, .. }) = applied.event {
+            // An eventlog without a version has no `validate`: its job was accepted before it was submitted.
             record.job.state = State::Depend;
         }
     }
@@ -160,87 +164,102 @@ fn replay(stored: StoredJob) -> Result<Record, RestoreError> {
     Ok(record)
 }
 
-/// Takes over the checkpoint of the last run. What it does not contain stays as it is.
-pub(super) fn restore_checkpoint(core: &mut Core, checkpoint: &Value) -> Result<(), StartError> {
+/// Restores the checkpoint of the last run. What it does not contain stays as it is.
+pub(super) fn restore_checkpoint(
+    jobs: &mut Jobs,
+    alloc: &mut Allocation,
+    config: &Value,
+    checkpoint: &Value,
+) -> Result<(), StartError> {
     let number = checkpoint.get("max_jobid").and_then(Value::as_u64);
-    core.jobs.newest_id = core.jobs.newest_id.max(number.map(JobId::new));
-    let stop = stop_at_restart(&core.config)?;
-    let restored = core.alloc.queues.restore(checkpoint, stop);
+    jobs.newest_id = jobs.newest_id.max(number.map(JobId::new));
+    let stop = stop_at_restart(config)?;
+    let restored = alloc.queues.restore(checkpoint, stop);
     restored.map_err(|error| StartError(format!("restart failed: {error}")))
 }
 
-/// Begins work: introduces the restored jobs to the plugins, and takes up what each was at.
+/// Begins work: introduces the restored jobs to the plugins, and continues each of them.
 pub(super) fn start(core: &mut Core) {
-    core.started = true;
-    node_events::start(core);
-    core.jobs.continue_ids();
-    log_jobs(core);
+    let Core { turn, jobs, plugins, alloc, timers, config, started, .. } = core;
+    *started = true;
+    node_events::start(turn, alloc, timers, config);
+    jobs.continue_ids();
+    log_jobs(&mut turn.effects, jobs);
     // In reverse: the agenda is a stack, so that the job of the lowest id comes first.
-    for id in core.jobs.active().into_iter().rev() {
-        core.agenda.push(Work::Resume(id));
+    for id in jobs.active().into_iter().rev() {
+        turn.agenda.push(Work::Resume(id));
     }
-    retention::resume(core);
-    purge::arm_heartbeat(core);
-    if stop_at_restart(&core.config) == Ok(true) {
-        // Stored now, so that also after a crash the next start is known to be another one.
-        queues::checkpoint(core);
+    retention::resume(turn, plugins, alloc);
+    purge::arm_heartbeat(turn, jobs, timers);
+    if stop_at_restart(config) == Ok(true) {
+        // Stored now, so that even after a crash the next start is known to be another one.
+        queues::checkpoint(&mut turn.effects, jobs, &alloc.queues);
     }
 }
 
-fn log_jobs(core: &mut Core) {
-    let running = core.jobs.active_where(|record| record.job.state.is_running()).len();
-    let newest = core.jobs.newest_id.unwrap_or(JobId::new(0));
-    core.log(Level::Info, format!("restart: {} jobs", core.jobs.len()));
-    core.log(Level::Info, format!("restart: {running} running jobs"));
-    core.log(Level::Debug, format!("restart: max_jobid={newest}"));
+fn log_jobs(effects: &mut Effects, jobs: &Jobs) {
+    let running = jobs.active_where(|record| record.job.state.is_running()).len();
+    let newest = jobs.newest_id.unwrap_or(JobId::new(0));
+    effects.log(Level::Info, format!("restart: {} jobs", jobs.len()));
+    effects.log(Level::Info, format!("restart: {running} running jobs"));
+    effects.log(Level::Debug, format!("restart: max_jobid={newest}"));
 }
 
 /// Resumes one job: it is introduced to the plugins, then its action follows, then the events that were
 /// posted to it meanwhile. The agenda is a stack: what comes first is pushed last.
 pub(super) fn resume(core: &mut Core, id: JobId) {
-    let Some(record) = core.jobs.get_mut(id) else {
+    let Core { turn, jobs, plugins, timers, exec, .. } = core;
+    let Some(record) = jobs.get_mut(id) else {
         return;
     };
     let state = record.job.state;
     if state == State::Sched {
-        // Back to PRIORITY: the plugins that gave the priority may be others now.
-        // In front of what callbacks for earlier jobs may have posted.
-        record.pending_events.push_first(events::bare(core.clock.now, "flux-restart"));
+        // Back to PRIORITY: other plugins may decide the priority now. This event comes before those that callbacks for
+        // earlier jobs may have posted.
+        record.pending_events.push_first(Event::FluxRestart.at(turn.clock.now));
     }
-    core.agenda.push(Work::ApplyNextEvent(id));
+    turn.agenda.push(Work::ApplyNextEvent(id));
     match state {
-        // The plugin that it waits for may have been at work on its priority.
-        State::Priority => core.notify(TopicId::JobStatePriority, id, Cause::None),
-        State::Run | State::Cleanup => resume_execution(core, id),
+        // The plugin that the job waits for may have been at work on its priority.
+        State::Priority => {
+            plugins.notify(&mut turn.agenda, TopicId::JobStatePriority, id, Cause::None)
+        }
+        State::Run | State::Cleanup => resume_execution(turn, jobs, timers, *exec, id),
         _ => {}
     }
-    fail_without_resources(core, id);
-    core.agenda.push(Work::Act(id));
-    core.agenda.push(Work::Orphans(id, OrphanStep::Rerun));
+    fail_without_resources(turn, jobs, id);
+    turn.agenda.push(Work::Act(id));
+    turn.agenda.push(Work::Orphans(id, OrphanStep::Rerun));
     if state == State::Depend {
-        resume_depend(core, id);
+        resume_depend(turn, jobs, plugins, id);
     }
-    core.notify(TopicId::JobNew, id, Cause::None);
-    frames::push(core, Frame::new(TopicId::JobCreate, id, Purpose::Notify));
+    plugins.notify(&mut turn.agenda, TopicId::JobNew, id, Cause::None);
+    pushing::push(&mut turn.agenda, plugins, Frame::new(TopicId::JobCreate, id, Purpose::Notify));
     if state == State::Depend {
-        dependencies::recheck(core, id, None);
+        dependencies::recheck(turn, jobs, plugins, id, None);
     }
 }
 
-/// Ends a running job whose resources are not there any more.
-fn fail_without_resources(core: &mut Core, id: JobId) {
-    let Some(record) = core.jobs.get(id) else {
+/// Ends a running job whose resources are no longer available.
+fn fail_without_resources(turn: &mut Turn, jobs: &mut Jobs, id: JobId) {
+    let Some(record) = jobs.get(id) else {
         return;
     };
     if record.allocation.is_lost() && record.job.state == State::Run {
         let note = "failed to reallocate R for running job";
-        core.raise_fatal(id, "scheduler-restart", note);
+        jobs.raise_fatal(turn, id, "scheduler-restart", note);
     }
 }
 
-/// Reattaches the tasks of a job, or starts them if they were to be started.
-fn resume_execution(core: &mut Core, id: JobId) {
-    let Some(record) = core.jobs.get(id) else {
+/// Reattaches the tasks of a job, or starts them if they had yet to be started.
+fn resume_execution(
+    turn: &mut Turn,
+    jobs: &mut Jobs,
+    timers: &mut Timers,
+    config: ExecConfig,
+    id: JobId,
+) {
+    let Some(record) = jobs.get(id) else {
         return;
     };
     if matches!(record.execution.phase, Phase::Released | Phase::Skipped)
@@ -248,19 +267,19 @@ fn resume_execution(core: &mut Core, id: JobId) {
     {
         return;
     }
-    let started = record.job.event_posted("start");
+    let started = record.job.has_event(&Name::Start);
     if record.job.state == State::Cleanup {
-        // It may still run: then it is ended, and its end reported.
+        // It may still have tasks: then these are ended, and the executor reports that.
         if record.job.times.run().is_some() {
-            exec::end_restored(core, id);
+            exec::end_restored(turn, jobs, config, id);
         }
         return;
     }
-    // A start that was asked for is found again, or made now if it has never arrived.
-    exec::execute(core, id, started);
+    // If a start was requested, the executor finds the job, or starts it now if the request has never arrived.
+    exec::execute(turn, jobs, timers, config, id, started);
     if started {
-        let since = core.jobs.get(id).and_then(|record| record.job.times.start());
-        time_limit::arm(core, id, since.unwrap_or(core.clock.now));
+        let since = jobs.get(id).and_then(|record| record.job.times.start());
+        time_limit::arm(turn, jobs, timers, config, id, since.unwrap_or(turn.clock.now));
     }
 }
 
@@ -272,15 +291,15 @@ fn reruns(bound: &BoundHandler, default: bool) -> bool {
 }
 
 /// Begins the work of asynchronous `job.state.depend` handlers again, which ended with the last run.
-fn resume_depend(core: &mut Core, id: JobId) {
-    let Some(job) = core.job(id) else {
+fn resume_depend(turn: &mut Turn, jobs: &mut Jobs, plugins: &Plugins, id: JobId) {
+    let Some(job) = jobs.job(id) else {
         return;
     };
     let interrupted = |bound: &BoundHandler| {
         let description = bound.work_description(None);
         job.dependencies().any(|open| open == description).then_some(description)
     };
-    let handlers = core.plugins.stack.handlers(TopicId::JobStateDepend);
+    let handlers = plugins.stack.handlers(TopicId::JobStateDepend);
     let (mut again, mut failed) = (Vec::new(), Vec::new());
     for bound in handlers.into_iter().flat_map(|list| list.iter()) {
         match interrupted(bound) {
@@ -291,16 +310,22 @@ fn resume_depend(core: &mut Core, id: JobId) {
     }
     for what in failed {
         let note = format!("dependency {what}: the manager was restarted while it was open");
-        core.raise_fatal(id, "dependency", &note);
+        jobs.raise_fatal(turn, id, "dependency", &note);
     }
     let frame = Frame::new(TopicId::JobStateDepend, id, Purpose::Introduce);
-    frames::push_to(core, frame, again.into());
+    pushing::push_to(&mut turn.agenda, frame, again.into());
 }
 
 /// Handles the prologs and epilogs of a job that no plugin has taken over in `job.new`: handlers that
 /// are declared with `on_restart = rerun` begin their work again; the rest has failed.
-pub(super) fn handle_orphans(core: &mut Core, id: JobId, step: OrphanStep) {
-    let Some(record) = core.jobs.get(id) else {
+pub(super) fn handle_orphans(
+    turn: &mut Turn,
+    jobs: &mut Jobs,
+    plugins: &Plugins,
+    id: JobId,
+    step: OrphanStep,
+) {
+    let Some(record) = jobs.get(id) else {
         return;
     };
     let orphans = record.perilogs.orphans();
@@ -308,30 +333,31 @@ pub(super) fn handle_orphans(core: &mut Core, id: JobId, step: OrphanStep) {
         return;
     }
     if step == OrphanStep::Rerun {
-        core.agenda.push(Work::Orphans(id, OrphanStep::Fail));
+        turn.agenda.push(Work::Orphans(id, OrphanStep::Fail));
     }
     for (kind, what) in orphans {
         match step {
-            OrphanStep::Rerun => rerun(core, id, kind, &what),
+            OrphanStep::Rerun => rerun(&mut turn.agenda, plugins, id, kind, &what),
             OrphanStep::Fail => {
                 let word = kind.word();
                 let note = format!("{word} {what}: the manager was restarted while it was open");
-                perilogs::finish(core, id, kind, &what, 1, Some(note));
+                let end = PerilogEnd::failed(kind, &what, Some(note));
+                perilogs::finish(turn, jobs, id, end);
             }
         }
     }
 }
 
 /// Calls the asynchronous handler that had a prolog or epilog open, if its work begins again.
-fn rerun(core: &mut Core, id: JobId, kind: Perilog, what: &str) {
+fn rerun(agenda: &mut Agenda, plugins: &Plugins, id: JobId, kind: Perilog, what: &str) {
     let topic = match kind {
         Perilog::Prolog => TopicId::JobStateRun,
         Perilog::Epilog => TopicId::JobStateCleanup,
     };
     let begins_again =
         |bound: &&BoundHandler| reruns(bound, false) && what == bound.work_description(None);
-    let handlers = core.plugins.stack.handlers(topic);
+    let handlers = plugins.stack.handlers(topic);
     let handlers = handlers.into_iter().flat_map(|list| list.iter());
     let handlers = handlers.filter(begins_again).cloned().collect();
-    frames::push_to(core, Frame::new(topic, id, Purpose::Introduce), handlers);
+    pushing::push_to(agenda, Frame::new(topic, id, Purpose::Introduce), handlers);
 }

@@ -6,16 +6,16 @@ use rustc_hash::FxHashMap;
 
 use super::api::{Effect, Effects, TimerId};
 use crate::host::{PluginKey, RemoteWork, TimerKey};
-use crate::job::{JobId, Timestamp};
+use crate::job::{JobId, Signal, Timestamp};
 
-/// What is to be done when a timer fires.
+/// What to do when a timer fires.
 #[derive(Debug)]
 pub(super) enum Due {
     /// End a job whose time is up.
     Expire(JobId),
     /// Send a job the signal that it wants before its time is up; not if `expiry` is no longer the
     /// timer of its end.
-    Warn { job: JobId, signum: i32, expiry: TimerId },
+    Warn { job: JobId, signal: Signal, expiry: TimerId },
     /// End a simulated job.
     Simulated(JobId),
     /// Return nodes whose maintenance is over to the pool.
@@ -38,7 +38,7 @@ pub(super) struct Timers {
 impl Timers {
     /// Sets a timer.
     pub(super) fn start(&mut self, effects: &mut Effects, at: Timestamp, due: Due) -> TimerId {
-        // Two to the 64th timers are never set.
+        // No manager ever sets 2^64 timers.
         self.last = self.last.saturating_add(1);
         let id = TimerId(NonZeroU64::new(self.last).unwrap_or(NonZeroU64::MAX));
         if let Due::Plugin(_, key, _) = &due {
@@ -49,7 +49,8 @@ impl Timers {
         id
     }
 
-    /// Cancels a timer of the engine. It still fires outside, and is not known any more then.
+    /// Cancels a timer of the engine. It still fires outside, but is ignored then, since it is no
+    /// longer known.
     pub(super) fn stop(&mut self, id: Option<TimerId>) {
         if let Some(id) = id {
             self.due.remove(&id);
@@ -75,7 +76,7 @@ impl Timers {
         });
     }
 
-    /// Takes what is to be done now that a timer has fired; nothing if it was cancelled.
+    /// Takes what is to be done now that a timer has fired; nothing if the timer was canceled.
     pub(super) fn fire(&mut self, id: TimerId) -> Option<Due> {
         let due = self.due.remove(&id)?;
         if let Due::Plugin(_, key, _) = &due {

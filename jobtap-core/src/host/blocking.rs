@@ -1,4 +1,4 @@
-//! Work of plugins that computes for long, as a host runs it: on a thread that nothing else waits for.
+//! Long computations of plugins, which a host runs on a thread that nothing else waits for.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,8 +15,8 @@ pub enum BlockingError {
     /// The work panicked, with this message.
     #[error("panicked: {0}")]
     Panicked(String),
-    /// The host has no thread for it: the system refuses one, or none has come free for long. The text says
-    /// which.
+    /// The host has no thread for it: the system refuses one, or none has become free for a long time. The
+    /// text says which.
     #[error("no thread for it: {0}")]
     NoThread(String),
     /// The plugin was removed or the manager stopped.
@@ -32,19 +32,19 @@ pub struct BlockingWork {
     awaited: Awaited,
 }
 
-/// Whether the result of some work is still waited for. A host keeps it while the work runs: a thread whose
-/// result nothing waits for is given up, and can't be stopped.
+/// Whether anything still waits for the result of some work. A host keeps this while the work runs: it
+/// gives up a thread whose result nothing waits for, since it can't stop it.
 #[derive(Debug, Clone)]
 pub struct Awaited(Weak<()>);
 
 impl Awaited {
-    /// Whether it is.
+    /// Whether anything still waits for the result.
     pub fn holds(&self) -> bool {
         self.0.strong_count() > 0
     }
 }
 
-/// A closure, and the way back for its result.
+/// A closure, and the channel for its result.
 trait Job: Send {
     fn run(self: Box<Self>);
     fn fail(self: Box<Self>, error: BlockingError);
@@ -97,7 +97,7 @@ impl BlockingWork {
         &self.plugin
     }
 
-    /// Whether the result is still waited for. A host leaves out work that isn't.
+    /// Whether anything still waits for the result. If not, a host skips the work.
     pub fn awaited(&self) -> &Awaited {
         &self.awaited
     }
@@ -107,7 +107,7 @@ impl BlockingWork {
         self.job.run();
     }
 
-    /// Tells that there is no thread for the work, and why.
+    /// Reports that there is no thread for the work, and why.
     pub fn refuse(self, reason: impl Into<String>) {
         self.job.fail(BlockingError::NoThread(reason.into()));
     }
@@ -124,6 +124,6 @@ impl fmt::Debug for BlockingWork {
 pub enum BlockingCommand {
     /// Run this. A host may run as many at once as it has threads for, and the others later.
     Run(BlockingWork),
-    /// Drop what the plugin has asked for and what has not begun: it was removed.
+    /// Drop the work of the plugin, which was removed, as far as it has not begun.
     DropAll,
 }

@@ -1,11 +1,12 @@
-//! Why a call of a handler can't have an effect, as far as types don't rule it out.
+//! Why a call that a handler makes can't have an effect, in the cases that types don't rule out.
 
 use super::kind::HostKind;
 use crate::job::{JobId, State};
+use crate::jobspec::JobspecError;
 
-/// Why a call of a handler was refused. Nothing was queued then.
+/// Why the host refused a call that a handler made. Nothing was queued.
 ///
-/// A handler usually passes it on with `?`: it converts into every error type that a handler can return.
+/// A handler usually returns it with `?`: it converts into every error type that a handler can return.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
@@ -59,7 +60,7 @@ pub enum CallError {
         /// The description of the dependency.
         description: String,
     },
-    /// The key is not one below `guest` that plugins may write.
+    /// Plugins may not write this key below `guest`.
     #[error(
         "guest key {key:?} of job {job}: a plugin writes `application.KEY` or `tools.NAME.KEY`, with names of \
          letters, digits, `-` and `_`, and up to 256 bytes"
@@ -117,7 +118,7 @@ pub enum CallError {
         /// The job.
         job: JobId,
         /// What is wrong with the path or the value.
-        reason: String,
+        reason: UpdateFault,
     },
     /// The plugin runs in a host that doesn't have this call. `jobtap build --host` refuses topics that a host
     /// doesn't have; a call is refused when it is made.
@@ -130,4 +131,15 @@ pub enum CallError {
         /// The reason, and what to do.
         reason: &'static str,
     },
+}
+
+/// Why a plugin can't make an update of a jobspec.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UpdateFault {
+    /// Plugins may not change what is at this path.
+    #[error("{0:?} doesn't lead into attributes, resources or tasks")]
+    Path(String),
+    /// With the update, it is no jobspec.
+    #[error(transparent)]
+    Jobspec(#[from] JobspecError),
 }

@@ -5,14 +5,15 @@
 //! through [`Host`]. The job manager's engine is one host, the test kit uses the same engine, and
 //! others can follow. The rules for a host:
 //!
-//! 1. Calls of a handler are queued as [`Command`]s and carried out after that plugin's callback,
-//!    before the next plugin and before the job's own action. When the handler returned an error its
-//!    jobspec updates are dropped and the other commands are carried out; when it panicked all are
+//! 1. The calls that a handler makes are queued as [`Command`]s and carried out after that plugin's callback,
+//!    before the next plugin is called and before the job's own action. When the handler returned an error,
+//!    its jobspec updates are dropped and the other commands are carried out; when it panicked, all are
 //!    dropped. Only [`call_own_topic`](Host::call_own_topic) runs other handlers within the callback.
 //! 2. Reads and checks return at once and run no callback. Jobs and data show what the callback itself
 //!    has asked for: events, urgency, flags, memos, dependencies and jobspec updates. A job's state and
 //!    priority stay as they are.
-//! 3. A command that has become void at its turn is dropped and logged with plugin and topic.
+//! 3. A command that can no longer have an effect when its turn comes is dropped and logged with plugin and
+//!    topic.
 
 use std::any::Any;
 
@@ -41,11 +42,11 @@ pub struct Args<'a> {
     pub topic: TopicId,
     /// The current job.
     pub job: Option<&'a Job>,
-    /// What the topic has beside the job.
+    /// What the topic passes in addition to the job.
     pub detail: Detail<'a>,
 }
 
-/// What a topic has beside its job.
+/// What a topic passes in addition to its job.
 #[derive(Clone, Copy, Default)]
 pub enum Detail<'a> {
     /// Nothing.
@@ -53,9 +54,9 @@ pub enum Detail<'a> {
     None,
     /// `conf.update`: the configuration.
     Conf {
-        /// That of the instance.
+        /// The instance's configuration.
         instance: &'a Value,
-        /// The plugin's own table, with what was given when the plugin was loaded.
+        /// The plugin's own table, merged with the configuration that was given when the plugin was loaded.
         own: &'a Value,
         /// The plugin's name, for messages.
         name: &'a str,
@@ -121,7 +122,7 @@ pub trait Host {
     }
 
     /// The resources of a job that the plugin can retain after the job has freed them; `None` when they
-    /// are not the scheduler's to allocate again, or are lost.
+    /// didn't come from the scheduler, or are lost.
     fn retainable(&self, id: JobId) -> Option<ResourceSet>;
 
     /// The plugin's data on a job, including changes of this callback.

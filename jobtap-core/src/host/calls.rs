@@ -1,8 +1,8 @@
-//! Which handler is being called now, for whoever watches the manager's thread from outside.
+//! Which handler is being called now, for observers outside the manager's thread.
 //!
-//! A handler that waits or loops stops the manager's thread, which then can't say who it is. So before each call
-//! the host notes it in memory that other threads can read. That costs a few stores, since handlers are known by
-//! numbers, which are given to them when their plugin is loaded.
+//! A handler that blocks or loops stops the manager's thread, which then can't name the handler. So before each call
+//! the host records the handler in memory that other threads can read. That costs only a few stores, since each handler
+//! gets a number when its plugin is loaded.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,8 +11,7 @@ use std::thread::ThreadId;
 
 use crate::job::JobId;
 
-/// The call of a handler that is under way; clones are the same. A host keeps one in its
-/// [`Ticks`](super::Ticks).
+/// The callback that is under way; clones share it. A host has one in its [`Ticks`](super::Ticks).
 ///
 /// ```
 /// use jobtap_core::host::Ticks;
@@ -28,11 +27,12 @@ pub struct Calls(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    /// The number of the handler, 0 if none is called.
+    /// The number of the handler, and in the bits above it the count of its earlier calls, which distinguishes two
+    /// calls of one handler; 0 if no handler is being called.
     handler: AtomicU64,
-    /// The job that it is about, 0 if there is none. It holds only while a handler is called.
+    /// The job that the call is about, 0 if there is none; valid only while a handler is being called.
     job: AtomicU64,
-    /// What each number stands for.
+    /// The plugin and topic for each number.
     names: Mutex<Vec<String>>,
     /// The thread on which handlers are called.
     thread: OnceLock<ThreadId>,
@@ -42,7 +42,10 @@ struct Shared {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CallNumber(u64);
 
-/// A call that was under way at some moment.
+/// The number of bits in the number of a handler.
+const NUMBER: u32 = 16;
+
+/// A call that was under way at some moment. Another call of the same handler is not equal to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PresentCall {
     handler: u64,
@@ -63,7 +66,8 @@ impl Calls {
     /// The plugin, the topic and the job of a call: `deadline: job.validate: job ƒ2oM`.
     pub fn describe(&self, call: PresentCall) -> String {
         let PresentCall { handler, job } = call;
-        let index = usize::try_from(handler).unwrap_or(0).wrapping_sub(1);
+        let number = handler & ((1 << NUMBER) - 1);
+        let index = usize::try_from(number).unwrap_or(0).wrapping_sub(1);
         let name = self.names().get(index).cloned().unwrap_or_default();
         match job {
             0 => name,
@@ -71,19 +75,25 @@ impl Calls {
         }
     }
 
+    /// Whether these are the calls of the same host.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Notes that handlers are called on this thread.
-    pub fn are_on_this_thread(&self) {
+    pub fn set_thread(&self) {
         let _ = self.0.thread.set(std::thread::current().id());
     }
 
-    /// The call that is under way on this thread: whoever waits here for the manager's thread waits for ever.
+    /// Describes the call that is under way on this thread, if any: waiting here for the manager's thread would never
+    /// end.
     pub(crate) fn on_this_thread(&self) -> Option<String> {
         let present = self.present()?;
         (self.0.thread.get() == Some(&std::thread::current().id())).then(|| self.describe(present))
     }
 
-    /// The number of a handler of this plugin. The same names have the same number, so that plugins can be loaded
-    /// again and again.
+    /// The number of a handler of this plugin. The same names get the same number, so that reloading plugins uses up no
+    /// numbers.
     pub(super) fn number(&self, plugin: &str, topic: &str) -> CallNumber {
         let name = format!("{plugin}: {topic}");
         let mut names = self.names();
@@ -91,7 +101,8 @@ impl Calls {
             names.push(name);
             names.len() - 1
         });
-        CallNumber(index as u64 + 1)
+        // No manager has that many handlers. If one did, the rest would share the last number, and so its name.
+        CallNumber((index as u64 + 1).min((1 << NUMBER) - 1))
     }
 
     #[inline]
@@ -99,20 +110,30 @@ impl Calls {
         PresentCall { handler: self.0.handler.load(Relaxed), job: self.0.job.load(Relaxed) }
     }
 
-    /// Notes a call, and returns the one that it interrupts: a handler may call an author's own topic.
+    /// Records a call of a handler, which has had `calls` calls before. Returns the call that it interrupts, since a
+    /// handler may call an author's own topic.
     #[inline]
-    pub(super) fn begin(&self, handler: CallNumber, job: Option<JobId>) -> PresentCall {
+    pub(super) fn begin(&self, handler: CallNumber, calls: u64, job: Option<JobId>) -> PresentCall {
         let before = self.now();
         self.0.job.store(job.map_or(0, JobId::as_u64), Relaxed);
-        self.0.handler.store(handler.0, Relaxed);
+        self.0.handler.store((calls << NUMBER) | handler.0, Relaxed);
         before
     }
 
-    /// Notes that a call is over, and `before` goes on.
+    /// Records that a call has returned and `before` goes on.
     #[inline]
     pub(crate) fn end(&self, before: PresentCall) {
         self.0.handler.store(before.handler, Relaxed);
         self.0.job.store(before.job, Relaxed);
+    }
+
+    /// A call as a test needs it.
+    #[cfg(test)]
+    pub(crate) fn present_of(&self, plugin: &str, topic: &str, calls: u64) -> PresentCall {
+        let before = self.begin(self.number(plugin, topic), calls, None);
+        let present = self.now();
+        self.end(before);
+        present
     }
 
     fn names(&self) -> MutexGuard<'_, Vec<String>> {
@@ -145,10 +166,10 @@ mod tests {
         let inner = calls.number("b", "own");
         assert_eq!(calls.number("a", "job.validate"), outer);
         let id = JobId::new(7);
-        let before = calls.begin(outer, Some(id));
+        let before = calls.begin(outer, 0, Some(id));
         let first = calls.present().unwrap();
         assert_eq!(calls.describe(first), format!("a: job.validate: job {id}"));
-        let nested = calls.begin(inner, None);
+        let nested = calls.begin(inner, 70_000, None);
         assert_eq!(calls.describe(calls.present().unwrap()), "b: own");
         calls.end(nested);
         assert_eq!(calls.present(), Some(first));
@@ -157,12 +178,20 @@ mod tests {
     }
 
     #[test]
+    fn two_calls_of_one_handler_are_told_apart() {
+        let calls = Calls::default();
+        let [first, second] = [1, 2].map(|count| calls.present_of("a", "job.new", count));
+        assert_ne!(first, second);
+        assert_eq!(calls.describe(first), calls.describe(second));
+    }
+
+    #[test]
     fn only_the_thread_of_the_handlers_waits_for_itself() {
         let calls = Calls::default();
-        calls.are_on_this_thread();
+        calls.set_thread();
         let number = calls.number("a", "job.new");
         assert_eq!(calls.on_this_thread(), None);
-        calls.begin(number, None);
+        calls.begin(number, 0, None);
         assert_eq!(calls.on_this_thread().as_deref(), Some("a: job.new"));
         let other = calls.clone();
         assert_eq!(std::thread::spawn(move || other.on_this_thread()).join().unwrap(), None);

@@ -2,8 +2,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A value of a plugin, such as what a closure for later has captured. A host drops it when it is not needed any
-/// more, and a panic in its `Drop` would end a thread of the host's. It is caught; the panic hook has told it.
+/// A value of a plugin, such as the captures of a deferred closure. A host drops it when it is no longer needed,
+/// and a panic in its `Drop` would end one of the host's threads. So the panic is caught; the panic hook has
+/// reported it.
 pub(crate) struct Careful<T>(Option<T>);
 
 impl<T> Careful<T> {
@@ -15,7 +16,7 @@ impl<T> Careful<T> {
         self.0.as_mut()
     }
 
-    /// The value; it is there until it was taken.
+    /// Returns the value, which is always there, since taking it consumes `self`.
     pub(crate) fn take(mut self) -> Option<T> {
         self.0.take()
     }

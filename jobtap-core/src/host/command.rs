@@ -12,6 +12,7 @@ use super::blocking::BlockingCommand;
 use super::callback::Args;
 use super::event_name::EventName;
 use super::exception::Exception;
+use super::failure::AsyncError;
 use super::outcome::Priority;
 use super::perilog::Perilog;
 use super::prep::PrepFailure;
@@ -19,7 +20,7 @@ use super::process::ProcessCommand;
 use super::service::{ReplyTo, ServiceError};
 use super::slurm::{RequestAnswer, RequestKey, RequestWork};
 use super::task::Task;
-use crate::job::{JobId, Signal, Timestamp, Urgency};
+use crate::job::{JobFlag, JobId, Signal, Timestamp, Urgency};
 use crate::jobspec::Dependency;
 use crate::resource::Idset;
 
@@ -44,7 +45,7 @@ pub enum Command {
     StartProlog {
         /// The job.
         job: JobId,
-        /// Names it within the job; stands in the eventlog.
+        /// Names it within the job; appears in the eventlog.
         description: String,
     },
     /// Finish a prolog.
@@ -53,7 +54,7 @@ pub enum Command {
         job: JobId,
         /// The description with which it was started.
         description: String,
-        /// 0 is success. It only informs: any status lets the job go on.
+        /// 0 is success. It is for information only: the job goes on with any status.
         status: i32,
         /// Why it failed; if given, a fatal exception with this note is raised.
         failure: Option<String>,
@@ -62,7 +63,7 @@ pub enum Command {
     StartEpilog {
         /// The job.
         job: JobId,
-        /// Names it within the job; stands in the eventlog.
+        /// Names it within the job; appears in the eventlog.
         description: String,
     },
     /// Finish an epilog.
@@ -71,12 +72,12 @@ pub enum Command {
         job: JobId,
         /// The description with which it was started.
         description: String,
-        /// 0 is success. It only informs: any status lets the job go on.
+        /// 0 is success. It is for information only: the job goes on with any status.
         status: i32,
         /// Why it failed; if given, a fatal exception with this note is raised.
         failure: Option<String>,
     },
-    /// A prolog or epilog of Slurm's has failed: finish it, and do what follows from that.
+    /// A Slurm prolog or epilog has failed: finish it and handle the failure.
     FailPrep(PrepFailure),
     /// Raise an exception on the job.
     Raise {
@@ -140,11 +141,11 @@ pub enum Command {
         /// The memo: keys and values; null removes a key.
         memo: Map<String, Value>,
     },
-    /// Move the end of a job that has resources.
+    /// Change the expiration of a job that has resources.
     SetExpiration {
         /// The job.
         job: JobId,
-        /// The new end; UNIX time 0 is no end.
+        /// The new expiration; UNIX time 0 means none.
         at: Timestamp,
     },
     /// Store a value below the job's `guest` directory, durably.
@@ -246,8 +247,8 @@ pub enum Command {
     Verdict {
         /// The job.
         job: JobId,
-        /// `Err` rejects the job, with the text for the submitter.
-        verdict: Result<(), String>,
+        /// `Err` rejects the job; its text is for the submitter.
+        verdict: Result<(), AsyncError>,
     },
     /// Send a message to the user whose request the plugins decide on.
     UserMessage {
@@ -272,7 +273,7 @@ pub enum Command {
         key: TimerKey,
         /// When it fires.
         at: Timestamp,
-        /// The work that is done then.
+        /// The work to do then.
         work: RemoteWork,
     },
     /// Stop a timer.
@@ -282,7 +283,7 @@ pub enum Command {
     },
     /// Run a future off the manager's thread, after the events of the callback are durable.
     Spawn(Task),
-    /// A poll of a future took long; the host tells it if that is over its budget.
+    /// A poll of a future took long; the host logs it if it exceeded the time budget.
     PollTook {
         /// The topic of the asynchronous handler, or `spawn`.
         topic: &'static str,
@@ -291,21 +292,22 @@ pub enum Command {
         /// How long the poll took.
         milliseconds: u64,
     },
-    /// Run the future of an asynchronous handler in the same way. The host aborts it when the job no longer
-    /// waits for it.
+    /// Run the future of an asynchronous handler, as for [`Spawn`](Self::Spawn). The host aborts it when the
+    /// job no longer waits for it.
     BeginWork(JobWork),
     /// The future of an asynchronous handler has finished.
     WorkEnded {
         /// The job.
         job: JobId,
-        /// Its description.
+        /// The description of the work.
         what: String,
     },
-    /// Do some work when the job has a fatal exception or is inactive; at once if it has or is.
+    /// Do some work when the job gets a fatal exception or becomes inactive; at once if that has happened
+    /// already.
     NotifyAtJobEnd {
         /// The job.
         job: JobId,
-        /// The work that is done then.
+        /// The work to do then.
         work: RemoteWork,
     },
     /// Write to the manager's log.
@@ -326,37 +328,7 @@ pub enum Command {
     },
 }
 
-/// A flag of a job that a plugin can set (RFC 21 `set-flags`), by
-/// [`Cx::set_flag`](crate::plugin::Cx::set_flag).
-///
-/// ```
-/// # use jobtap_core::prelude::*;
-/// fn trace(job: &Job, cx: &Cx<'_, JobNew>) -> Result<(), CallError> {
-///     cx.set_flag(job, JobFlag::Debug)
-/// }
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum JobFlag {
-    /// The scheduler ignores the job: a plugin allocates resources to it in `job.state.sched`.
-    AllocBypass,
-    /// More events are logged, for debugging.
-    Debug,
-    /// Only the instance's owner can change the jobspec.
-    Immutable,
-}
-
-impl JobFlag {
-    /// The name of the flag in the event.
-    pub const fn name(self) -> &'static str {
-        match self {
-            JobFlag::AllocBypass => "alloc-bypass",
-            JobFlag::Debug => "debug",
-            JobFlag::Immutable => "immutable",
-        }
-    }
-}
-
-/// What waits for the work of an asynchronous handler. The work is aborted when that no longer waits.
+/// What waits for the work of an asynchronous handler. When it no longer waits, the work is aborted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkKind {
     /// The submitter, for the response.
@@ -380,7 +352,7 @@ pub struct JobWork {
     pub what: String,
     /// What waits for the work.
     pub kind: WorkKind,
-    /// The work runs on when the job no longer waits for it.
+    /// Whether the work runs on when the job no longer waits for it.
     pub run_on: bool,
     /// Aborts the work.
     pub abort: AbortHandle,

@@ -24,7 +24,7 @@ pub struct PluginDescriptor {
     pub crate_version: &'static str,
     /// That crate's authors, separated by colons; empty if it names none.
     pub authors: &'static str,
-    /// That crate's licence, an SPDX expression; empty if it names none.
+    /// That crate's license, an SPDX expression; empty if it names none.
     pub license: &'static str,
     /// The version of the SDK that it was compiled with.
     pub sdk: &'static str,
@@ -38,8 +38,8 @@ pub struct PluginDescriptor {
     pub load_order: IntroductionOrder,
     /// The JSON Schema of the plugin's own table; `None` when it takes no configuration.
     pub schema: fn() -> Option<Value>,
-    /// Whether the plugin reads this key of the instance's configuration, given with its tables. `true` too where the
-    /// type that it is read as takes any key.
+    /// Whether the plugin reads this key of the instance's configuration, given as a path with its tables. It is
+    /// `true` too if the type that the plugin reads accepts any key.
     pub reads: fn(&[&str]) -> bool,
     /// Builds an instance.
     pub new: fn(&InitArgs<'_>) -> Result<Box<dyn Any>, ConfError>,
@@ -137,7 +137,7 @@ pub struct AsyncPolicy {
     pub on_restart: Option<OnRestart>,
     /// The time limit in seconds, after which the work has failed.
     pub timeout: Option<f64>,
-    /// The work runs on when the job no longer waits for it, instead of being dropped.
+    /// Whether the work runs on when the job no longer waits for it, instead of being dropped.
     pub run_on: bool,
 }
 
@@ -182,8 +182,8 @@ impl fmt::Debug for HandlerEntry {
     }
 }
 
-/// Refuses two handlers of one own topic. The macro can't compare such topics itself, since it sees
-/// paths and not names.
+/// Refuses two handlers of the same own topic. The macro can't compare such topics itself, since it sees paths
+/// and not names.
 ///
 /// # Panics
 /// When both names are the same: at compile time, in the code that `#[jobtap_plugin]` generates.

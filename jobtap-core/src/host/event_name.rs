@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::eventlog::KNOWN_EVENTS;
+use crate::eventlog::Name;
 
 /// The name of a plugin's own event, for [`Cx::post_event`](crate::plugin::Cx::post_event). The names of
 /// RFC 21 belong to the job manager, since its events change the state of jobs.
@@ -21,7 +21,7 @@ use crate::eventlog::KNOWN_EVENTS;
 /// let alloc = jobtap_core::event_name!("alloc");
 /// ```
 ///
-/// For a name that is known at run time only there is [`try_new`](Self::try_new).
+/// For a name that is known only at run time, use [`try_new`](Self::try_new).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct EventName(Cow<'static, str>);
 
@@ -31,22 +31,22 @@ pub enum InvalidEventName {
     /// The name belongs to the manager.
     #[error("event {0:?} belongs to the job manager")]
     Reserved(String),
-    /// The name has other characters than those that are allowed, or none.
+    /// The name is empty, or has a character that isn't allowed.
     #[error("event {0:?}: a name is made of letters, digits, `-`, `_` and `.`")]
     Malformed(String),
 }
 
-/// Reserved names beside the events of RFC 21.
-const OTHERS: [&str; 2] = ["invalidate", "debug"];
+/// Reserved names that are not names of events known to the manager.
+const OTHERS: [&str; 1] = ["debug"];
 
 impl EventName {
-    /// Not public: outside of a constant a bad name would panic instead of not compiling, so the macro calls it
-    /// in one.
+    /// Not public: the macro calls it in a constant, where a bad name fails to compile; elsewhere it would
+    /// panic at run time.
     #[doc(hidden)]
     #[track_caller]
     pub const fn __checked(name: &'static str) -> Self {
         assert!(
-            !is_one_of(name, &KNOWN_EVENTS) && !is_one_of(name, &OTHERS),
+            !is_one_of(name, &Name::KNOWN) && !is_one_of(name, &OTHERS),
             "this event belongs to the job manager: a plugin posts events under names of its own, \
              such as \"my-plugin.seen\""
         );
@@ -57,13 +57,13 @@ impl EventName {
         Self(Cow::Borrowed(name))
     }
 
-    /// The name of a plugin's own event, when it is known at run time only.
+    /// Makes the name of a plugin's own event when it is known only at run time.
     ///
     /// # Errors
     /// [`InvalidEventName`].
     pub fn try_new(name: impl Into<String>) -> Result<Self, InvalidEventName> {
         let name = name.into();
-        if is_one_of(&name, &KNOWN_EVENTS) || is_one_of(&name, &OTHERS) {
+        if is_one_of(&name, &Name::KNOWN) || is_one_of(&name, &OTHERS) {
             Err(InvalidEventName::Reserved(name))
         } else if is_plain(name.as_bytes()) {
             Ok(Self(Cow::Owned(name)))

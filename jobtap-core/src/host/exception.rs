@@ -10,7 +10,7 @@
 /// assert_eq!(Severity::try_new(0), None);
 /// ```
 ///
-/// Another number does not compile; to end a job there is [`Cx::fail`](crate::plugin::Cx::fail):
+/// Any other number doesn't compile; to end a job, call [`Cx::fail`](crate::plugin::Cx::fail):
 ///
 /// ```compile_fail
 /// let fatal = jobtap_core::severity!(0);
@@ -22,8 +22,8 @@ impl Severity {
     /// Severity 0, which ends the job.
     pub(crate) const FATAL: Severity = Severity(0);
 
-    /// Not public: outside of a constant a bad number would panic instead of not compiling, so the macro calls
-    /// it in one.
+    /// Not public: the macro calls it in a constant, where a bad number fails to compile; elsewhere it would
+    /// panic at run time.
     #[doc(hidden)]
     #[track_caller]
     pub const fn __checked(value: u8) -> Self {
@@ -34,7 +34,7 @@ impl Severity {
         Self(value)
     }
 
-    /// A severity from a number that is known at run time only; `None` unless it is from 1 to 7.
+    /// Makes a severity from a number that is known only at run time; `None` unless it is from 1 to 7.
     pub const fn try_new(value: u8) -> Option<Self> {
         if value >= 1 && value <= 7 { Some(Self(value)) } else { None }
     }

@@ -1,4 +1,4 @@
-//! Failures of plugins, as a host gets them, and the failure of a host that a plugin gets.
+//! Failures of plugins, as a host sees them, and [`Gone`], the failure of a host that a plugin sees.
 
 use std::any::Any;
 use std::fmt::Display;
@@ -12,7 +12,7 @@ use crate::slurm::SlurmError;
 pub enum Failure {
     /// The handler refused, at a topic that decides about the job; the text is for the user.
     Reject(String),
-    /// The handler refused a request with an error of Slurm's.
+    /// The handler refused a request with a Slurm error.
     Slurm(SlurmError),
     /// The handler failed; the text is for the log.
     Error(String),
@@ -34,8 +34,8 @@ impl Failure {
     }
 }
 
-/// The refusal of a configuration. Returned from `#[init]` it fails the load of the plugin, from
-/// `conf.update` the reload of the configuration; the administrator reads the text.
+/// The refusal of a configuration. If `#[init]` returns it, the load of the plugin fails; if a handler of
+/// `conf.update` does, the reload of the configuration fails. The text is for the administrator.
 ///
 /// `?` converts any other [`std::error::Error`] into it.
 ///
@@ -96,13 +96,49 @@ impl Display for ConfError {
     }
 }
 
-/// The plugin was removed, or the manager stopped, before the awaited value came.
+/// The plugin was removed, or the manager stopped, before the awaited value arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the plugin was removed or the manager stopped")]
 pub struct Gone;
 
-/// The message of a panic, as far as it is a string. Where the message of another library says nothing of what
-/// to do in a plugin, this follows.
+/// A plugin has panicked, with this message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("panicked: {0}")]
+pub struct Panicked(pub String);
+
+impl Panicked {
+    /// A panic that was caught.
+    pub fn from_panic(panic: &(dyn Any + Send)) -> Self {
+        Self(panic_text(panic))
+    }
+}
+
+/// Why an asynchronous handler has no answer. The text is for the user of the job.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum AsyncError {
+    /// The handler has returned an error with this text.
+    #[error("{0}")]
+    Returned(String),
+    /// The future has panicked.
+    #[error("{work} {panicked}")]
+    Panicked {
+        /// The plugin and the handler.
+        work: String,
+        /// The message of the panic.
+        panicked: Panicked,
+    },
+    /// The future has not finished within the handler's `timeout`.
+    #[error("{work}: no end after {seconds} s")]
+    TimedOut {
+        /// The plugin and the handler.
+        work: String,
+        /// The limit.
+        seconds: f64,
+    },
+}
+
+/// The message of a panic, if it is a string. If it is a library's message that doesn't say what to do in a
+/// plugin, a hint follows.
 pub fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic
         .downcast_ref::<&str>()
@@ -115,7 +151,7 @@ pub fn panic_text(panic: &(dyn Any + Send)) -> String {
     }
 }
 
-/// What to do instead, by a part of the message.
+/// Parts of panic messages, each with what to do instead.
 const HINTS: [(&str, &str); 4] = [
     (
         "there is no reactor running",

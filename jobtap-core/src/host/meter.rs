@@ -19,7 +19,7 @@ pub const SAMPLE: u64 = 64;
 /// The number of buckets of the histogram. Bucket `n` counts durations from 2^n ns to below 2^(n+1) ns.
 pub const BUCKETS: usize = 40;
 
-/// The host's clocks for metering. The default's clocks stand still.
+/// The host's clocks for metering. The clocks of the default stand still.
 #[derive(Clone)]
 pub struct Ticks {
     coarse: Arc<AtomicU64>,
@@ -39,7 +39,7 @@ impl Ticks {
         self.coarse.load(Ordering::Relaxed)
     }
 
-    /// The call of a handler that is under way.
+    /// The callback that is under way.
     pub fn calls(&self) -> &Calls {
         &self.calls
     }
@@ -95,7 +95,7 @@ impl Meter {
         let calls = self.calls.get();
         self.calls.set(calls + 1);
         let precise = calls.is_multiple_of(SAMPLE).then(|| ticks.precise());
-        let before = ticks.calls.begin(self.number, job);
+        let before = ticks.calls.begin(self.number, calls, job);
         Running { coarse: ticks.coarse(), precise, before }
     }
 

@@ -1,14 +1,14 @@
 //! What runs plugins: the seam that a host implements, and the parts that every host needs.
 //!
 //! A host takes the linked plugins from the [`Registry`], builds each from its [`PluginDescriptor`]
-//! and puts it as an [`LoadedPlugin`] on a [`Stack`]. For each topic it goes through
-//! [`Stack::handlers`], calls each [`BoundHandler`] handler with [`Args`], and reads its [`Outcome`].
-//! During the call the handler sees the host as `dyn` [`Host`], and what it asks for is queued as a
+//! and puts it on a [`Stack`] as a [`LoadedPlugin`]. For each topic it goes through
+//! [`Stack::handlers`], calls each [`BoundHandler`] with [`Args`], and reads its [`Outcome`]. During
+//! the call the handler sees the host as `dyn` [`Host`], and what it asks for is queued as a
 //! [`Command`]. The job manager's engine is one host; none of this knows the engine.
 //!
 //! The typed interface that authors write against, [`plugin`](crate::plugin), is built on this
 //! module, which doesn't know it. Values that occur on both sides, such as [`Priority`] and
-//! [`Process`], are defined here and public there.
+//! [`Process`], are defined here and exported there.
 
 #[cfg(panic = "abort")]
 compile_error!(
@@ -42,6 +42,7 @@ pub(crate) mod process;
 mod registry;
 mod remote;
 pub(crate) mod service;
+mod setup_error;
 pub(crate) mod slurm;
 mod stack;
 pub(crate) mod task;
@@ -61,7 +62,7 @@ pub use descriptor::{
     AsyncPolicy, HandlerEntry, HandlerFn, InitArgs, IntroductionOrder, Load, OnRestart,
     PluginDescriptor,
 };
-pub use failure::{Failure, panic_text};
+pub use failure::{AsyncError, Failure, Panicked, panic_text};
 pub use futures_util::future::AbortHandle;
 pub use is_error::IsError;
 pub use kind::HostKind;
@@ -77,16 +78,17 @@ pub use parts::{JobParts, Lent};
 pub use prep::PrepFailure;
 pub use process::{LineSink, ProcessAnswer, ProcessCommand, ProcessKey};
 pub use registry::{Registry, RegistryBuilder, RegistryError};
-pub use remote::{PluginKey, RemoteCall, RemoteHandle, RemoteSink};
+pub use remote::{NoReturn, PluginKey, RemoteCall, RemoteHandle, RemoteQueue, RemoteSink};
 pub use service::{ReplyTo, Role, ServiceRequest};
+pub use setup_error::SetupError;
 pub use slurm::{RequestAnswer, RequestKey, RequestWork, SlurmRequest};
 pub use stack::{BoundHandler, CallResult, Fault, Handlers, LoadedPlugin, Stack};
 pub use task::{Origin, TIME_BUDGET, Task, over_budget};
 pub use update::UpdateDecision;
 
 // Public as items of `plugin`.
-pub(crate) use call_error::CallError;
-pub(crate) use command::{JobFlag, Level, work_description};
+pub(crate) use call_error::{CallError, UpdateFault};
+pub(crate) use command::{Level, work_description};
 pub(crate) use event_name::EventName;
 pub(crate) use exception::{Exception, Severity};
 pub(crate) use failure::ConfError;

@@ -1,9 +1,9 @@
-//! What each host serves of the interface of plugins.
+//! Which parts of the plugin interface each host serves.
 //!
-//! A plugin crate knows topics and calls, and no host. Our manager serves all of them. A Flux serves what its C
-//! interface offers, and Slurm serves the requests and scripts for which it asks plugins. One table tells both,
-//! so that `jobtap build --host` can refuse a plugin before it compiles it, a host's adapter refuses the same,
-//! and the guide shows the same table.
+//! A plugin crate names topics and calls, and no host. Our manager serves all of them, Flux those that its C
+//! interface offers, and Slurm those for the requests and scripts for which it calls plugins. The tables here
+//! say which, so that `jobtap build --host` can refuse a plugin before it compiles it, a host's adapter refuses
+//! the same, and the guide shows the same tables.
 
 use super::call_error::CallError;
 use super::command::Command;
@@ -16,14 +16,14 @@ use crate::topic::TopicId;
 pub enum Offer {
     /// As our manager does.
     Full,
-    /// With the difference that is told.
+    /// With this difference.
     With(&'static str),
     /// Not at all, for this reason. It is a clause that begins in lower case and has no full stop.
     Missing(&'static str),
 }
 
 impl Offer {
-    /// Whether the topic or call is there, if perhaps with a difference.
+    /// Whether the host serves the topic or call, perhaps with a difference.
     pub const fn is_served(self) -> bool {
         !matches!(self, Offer::Missing(_))
     }
@@ -38,11 +38,11 @@ impl Offer {
 }
 
 impl HostKind {
-    /// Whether the host calls handlers of a topic. Topics of authors' own are served everywhere: plugins call
-    /// them on each other.
+    /// Whether the host calls handlers of a topic. Authors' own topics are served everywhere: plugins call them
+    /// on each other.
     pub fn topic(self, id: TopicId) -> Offer {
         let row = TOPIC_OFFERS.iter().find(|row| row.id == id);
-        row.map_or(Offer::Full, |row| row.offers.of(self))
+        row.map_or(Offer::Full, |row| row.offers.for_host(self))
     }
 
     /// Whether the host waits for an asynchronous handler of a topic.
@@ -60,7 +60,7 @@ impl HostKind {
     /// Whether the host calls this handler.
     pub fn handler(self, entry: &HandlerEntry) -> Offer {
         match entry.topic {
-            "service" => SERVICE_OFFERS.of(self),
+            "service" => SERVICE_OFFERS.for_host(self),
             _ if entry.policy.is_some() => self.async_topic(entry.id),
             _ => self.topic(entry.id),
         }
@@ -83,11 +83,11 @@ impl HostKind {
     pub fn call_named(self, name: &str) -> Offer {
         let name = row_of(name);
         let row = CALL_OFFERS.iter().find(|row| row.name == name);
-        row.map_or(Offer::Full, |row| row.offers.of(self))
+        row.map_or(Offer::Full, |row| row.offers.for_host(self))
     }
 }
 
-/// What the hosts beside our manager offer of one topic or call.
+/// How the hosts other than our manager serve one topic or call.
 #[derive(Debug, Clone, Copy)]
 pub struct Offers {
     /// [`HostKind::Flux`].
@@ -99,8 +99,8 @@ pub struct Offers {
 }
 
 impl Offers {
-    /// What one host offers.
-    pub const fn of(self, host: HostKind) -> Offer {
+    /// How one host serves it.
+    pub const fn for_host(self, host: HostKind) -> Offer {
         match host {
             HostKind::Jobtap => Offer::Full,
             HostKind::Flux => self.flux,
@@ -110,8 +110,7 @@ impl Offers {
     }
 }
 
-/// The topic of a name, such as `job.validate`; for a member such as `job.dependency.afterok` that of its
-/// family.
+/// The topic with this name, such as `job.validate`; for a member such as `job.dependency.afterok`, its family.
 pub fn topic_named(name: &str) -> Option<TopicId> {
     let rows = || TOPIC_OFFERS.iter().map(|row| row.id);
     let exact = rows().find(|id| id.name() == name);
@@ -128,7 +127,7 @@ pub fn topic_named(name: &str) -> Option<TopicId> {
 pub struct TopicOffers {
     /// The topic.
     pub id: TopicId,
-    /// What the hosts offer.
+    /// How the hosts serve it.
     pub offers: Offers,
 }
 
@@ -137,7 +136,7 @@ pub struct TopicOffers {
 pub struct CallOffers {
     /// The name of the method.
     pub name: &'static str,
-    /// What the hosts offer.
+    /// How the hosts serve it.
     pub offers: Offers,
 }
 
@@ -165,7 +164,7 @@ const fn topic(id: TopicId, flux: Offer, submit: Offer, prep: Offer) -> TopicOff
     TopicOffers { id, offers: Offers { flux, submit, prep } }
 }
 
-/// What the hosts offer of each topic, in the order of a job's life.
+/// How the hosts serve each topic, in the order of a job's life.
 pub const TOPIC_OFFERS: &[TopicOffers] = &[
     topic(
         TopicId::ConfUpdate,
@@ -255,7 +254,7 @@ pub const TOPIC_OFFERS: &[TopicOffers] = &[
     ),
 ];
 
-/// What the hosts offer of services, which share no topic.
+/// How the hosts serve plugin services, which have no topic of their own.
 pub const SERVICE_OFFERS: Offers = Offers { flux: FULL, submit: NO_SERVICES, prep: NO_SERVICES };
 
 const OF_PENDING_JOBS: Offer = Offer::Missing(
@@ -275,7 +274,7 @@ const fn call(name: &'static str, flux: Offer, submit: Offer, prep: Offer) -> Ca
     CallOffers { name, offers: Offers { flux, submit, prep } }
 }
 
-/// What the hosts offer of each call that changes something or waits for a job. Other calls, such as reads and
+/// How the hosts serve each call that changes something or waits for a job. Other calls, such as reads and
 /// timers, are served everywhere.
 pub const CALL_OFFERS: &[CallOffers] = &[
     call("dependency_add", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
@@ -351,7 +350,7 @@ pub const CALL_OFFERS: &[CallOffers] = &[
     ),
 ];
 
-/// The row of a method: several methods ask their host for one thing.
+/// The name of a method's row: methods that ask their host for the same thing share one.
 fn row_of(method: &str) -> &str {
     match method {
         "dependency_add_to" => "dependency_add",
@@ -399,7 +398,7 @@ pub const fn call_name(command: &Command) -> &'static str {
         Command::StartTimer { .. } | Command::CancelTimer { .. } => "at",
         Command::Spawn(_) => "spawn",
         Command::Log { .. } | Command::LogForJob { .. } | Command::PollTook { .. } => "log",
-        // Made by asynchronous handlers, of which `HostKind::async_topic` tells.
+        // Made by asynchronous handlers: see `HostKind::async_topic`.
         Command::FailPrep(_)
         | Command::Verdict { .. }
         | Command::BeginRequestWork(_)
@@ -494,7 +493,7 @@ mod tests {
             assert_eq!(documentation.contains(&line), !all_alike, "{method}: {line}");
             named.push(row_of(method));
         }
-        // No row is about a method that isn't there.
+        // Every row is about a method that exists.
         for row in CALL_OFFERS {
             assert!(named.contains(&row.name), "{}", row.name);
         }
@@ -505,7 +504,9 @@ mod tests {
         let topics = TOPIC_OFFERS.iter().map(|row| row.offers);
         for offers in topics.chain(CALL_OFFERS.iter().map(|row| row.offers)) {
             for host in HostKind::ALL {
-                let (Offer::With(text) | Offer::Missing(text)) = offers.of(host) else { continue };
+                let (Offer::With(text) | Offer::Missing(text)) = offers.for_host(host) else {
+                    continue;
+                };
                 assert!(!text.is_empty() && !text.ends_with('.'), "{text}");
             }
         }

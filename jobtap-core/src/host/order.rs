@@ -1,7 +1,7 @@
 //! The order in which plugins are called.
 //!
 //! The registry of a running manager and the builder of managers compute it by the same function. The
-//! builder refuses a circle before it compiles anything.
+//! builder refuses a cycle before it compiles anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +36,7 @@ pub struct Placement<'a> {
 /// ```
 ///
 /// # Errors
-/// The names of plugins whose declarations form a circle, or that come after such plugins.
+/// The names of plugins whose declarations form a cycle, or that come after such plugins.
 pub fn arrange<'a>(
     places: &[Placement<'a>],
     sequence: &[&str],
@@ -61,8 +61,8 @@ pub fn arrange<'a>(
             (is_builtin(name) || !builtins_left)
                 && !waits.any(|n| unplaced.contains(n) && (is_builtin(n) || !is_builtin(name)))
         };
-        // A plugin waits for those declared to be earlier. A builtin ignores other plugins there, since it
-        // comes before them anyway, and waiting for them would never end.
+        // A plugin waits for those declared to be earlier. A builtin waits for builtins only: it comes
+        // before all other plugins anyway, and would wait for them forever.
         let Some(next) = left.iter().copied().find(|(_, name)| free(name)) else {
             return Err(unplaced.into_iter().collect());
         };

@@ -10,7 +10,7 @@ use crate::resource::ResourceSet;
 
 /// The priority of a job, as handlers of `job.state.priority` and `job.priority.get` return it.
 ///
-/// All plugins are called in stack order, and the last one that returns something else than
+/// All plugins are called in stack order, and the last one that returns anything other than
 /// [`Unchanged`](Self::Unchanged) decides. Urgency 0 (hold) and 31 (expedite) override every plugin.
 ///
 /// ```
@@ -39,13 +39,13 @@ impl Priority {
     /// See [`Priority::Unchanged`].
     pub const UNCHANGED: Priority = Priority::Unchanged;
 
-    /// The priority of this value, a `u32`. For a number that may be out of its range, such as the result of a
-    /// subtraction, there is [`clamped`](Self::clamped).
+    /// The priority of this value, a `u32`. For a number that may be out of that range, such as the result of a
+    /// subtraction, use [`clamped`](Self::clamped).
     pub fn new(value: impl IsPriorityValue) -> Self {
         Priority::Set(value.value())
     }
 
-    /// The priority that is nearest to a computed score, which is any number: a negative score and NaN are 0, a
+    /// The priority nearest to a computed score, which may be any number: a negative score and NaN are 0, a
     /// score above the maximum is the maximum, and fractions are cut off.
     ///
     /// ```
@@ -179,9 +179,9 @@ impl Outcome {
         self.priority == Priority::Unchanged && self.more.is_none()
     }
 
-    /// Whether there is more than a priority, or none on purpose.
+    /// Whether there are other decisions than a priority, or the priority is unavailable.
     #[inline]
-    pub(crate) fn says_why(&self) -> bool {
+    pub(crate) fn has_more_than_priority(&self) -> bool {
         self.priority == Priority::Unavailable || self.more.is_some()
     }
 
@@ -191,7 +191,7 @@ impl Outcome {
         self.more.as_ref().is_some_and(|more| more.deferred)
     }
 
-    /// Adds the outcome of a later plugin of the stack, whose decisions override.
+    /// Adds the outcome of a later plugin of the stack, whose decisions take precedence.
     #[inline]
     pub fn merge(&mut self, later: Outcome) {
         if later.priority != Priority::Unchanged {

@@ -1,4 +1,4 @@
-//! The walk over the handlers of an author's own topic, which is alike in every host.
+//! Calls the handlers of an author's own topic, in the same way in every host.
 
 use std::any::Any;
 
@@ -8,11 +8,11 @@ use super::stack::{BoundHandler, CallResult, Fault};
 use crate::job::{Job, JobId};
 
 /// Carries out [`Host::call_own_topic`]: calls the handlers one after the other, and collects their answers. The
-/// first that fails ends it.
+/// first failure ends it.
 ///
-/// `call` calls one, as the host calls the handlers of other topics. Of one that fails it takes back what the rules
-/// of [`Host`] say: a failure drops its jobspec updates, a panic all that it has asked for. A faulted plugin is left
-/// out: such a topic is no gate, so that its answer is missing.
+/// `call` calls one handler, as the host calls the handlers of other topics. If the handler fails, `call` follows
+/// the rules of [`Host`]: it drops the handler's jobspec updates after an error, and all its commands after a panic.
+/// A faulted plugin is skipped and its answer is missing, since such a topic is not a gate.
 ///
 /// # Errors
 /// [`CallError::UnknownJob`], [`CallError::Reentrant`] for a plugin that is being called, or

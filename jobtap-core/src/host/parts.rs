@@ -1,8 +1,8 @@
 //! How a host outside of the engine makes a [`Job`].
 //!
-//! A job manager of another kind knows the jobs itself. What it lends a handler is made of these parts.
-//! The costly ones can be [`Lent::Lazy`]: they are read when a handler asks for them, and most handlers
-//! don't.
+//! Another job manager has its own jobs. From these parts it builds the [`Job`] that it lends to a
+//! handler. Costly parts can be [`Lent::Lazy`]: they are read when a handler asks for them, and most
+//! handlers don't.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use crate::job::{
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
 
-/// A value that is there, or that is read on its first use.
+/// A value, or the closure that reads it on its first use.
 pub enum Lent<T> {
     /// The value.
     Now(T),
-    /// How to read it.
+    /// The closure that reads it.
     Lazy(Box<dyn FnOnce() -> T + Send>),
 }
 
@@ -104,7 +104,7 @@ pub struct JobParts {
 }
 
 impl JobParts {
-    /// A newly submitted job: in NEW, with the default urgency, and without anything that is optional.
+    /// A newly submitted job: in NEW, with the default urgency, and without the optional parts.
     pub fn new(id: JobId, userid: Uid, jobspec: Jobspec) -> Self {
         Self {
             id,
@@ -127,10 +127,10 @@ impl JobParts {
         }
     }
 
-    /// The job.
+    /// Makes the job.
     pub fn into_job(self) -> Job {
         let mut logged = LoggedEvents::default();
-        self.events.iter().for_each(|name| logged.add(name));
+        self.events.into_iter().for_each(|name| logged.add(&name.into()));
         let open = |description: String| KnownDependency {
             description: description.into_boxed_str(),
             open: true,
@@ -162,7 +162,7 @@ impl JobParts {
             annotations: self.annotations.into(),
             logged,
             times,
-            asked: Default::default(),
+            overlay: Default::default(),
         }
     }
 }
@@ -173,7 +173,7 @@ pub(crate) fn without_scheduling(mut resources: ResourceSet) -> Arc<ResourceSet>
     Arc::new(resources)
 }
 
-/// A part of a job.
+/// Makes a part of a job. A lazy part is read on its first use.
 pub(crate) fn lent<T: 'static, U: crate::job::Blank>(
     value: Lent<T>,
     part: fn(T) -> U,

@@ -3,7 +3,7 @@
 use crate::job::JobId;
 use crate::topic::TopicId;
 
-/// A node of a job, at the topics `slurm.prolog` and `slurm.epilog`, which are called for each.
+/// A node of a job, at the topics `slurm.prolog` and `slurm.epilog`, which are called for each node.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
@@ -15,7 +15,7 @@ use crate::topic::TopicId;
 ///     async fn make(job: JobInfo, node: Node, remote: Remote<Self>) -> Result<(), PrologFailed> {
 ///         let make = Process::new("ssh").args([&*node.host, "make-scratch"]).arg(job.id.to_string());
 ///         let end = remote.run_process(make).await?;
-///         end.success().map_err(PrologFailed::new)
+///         Ok(end.success()?)
 ///     }
 /// }
 /// ```
@@ -27,7 +27,7 @@ pub struct Node {
     pub host: String,
 }
 
-/// The failure of a prolog or epilog of Slurm's.
+/// The failure of a Slurm prolog or epilog.
 #[derive(Debug)]
 pub struct PrepFailure {
     /// The topic.
@@ -37,7 +37,7 @@ pub struct PrepFailure {
     /// The description of the prolog or epilog that is open for it; `None` for a handler that is
     /// not asynchronous.
     pub description: Option<String>,
-    /// The node, at the topics that are called for each.
+    /// The node, at the topics that are called for each node.
     pub node: Option<Node>,
     /// What has failed, for the log and the user.
     pub note: String,

@@ -37,7 +37,7 @@ pub struct Process {
     pub program: String,
     /// The arguments, without the program's name.
     pub args: Vec<String>,
-    /// Variables that are added to those of the manager.
+    /// Environment variables that are added to the manager's.
     pub env: BTreeMap<String, String>,
     /// The working directory; without one, the manager's.
     pub cwd: Option<PathBuf>,
@@ -69,7 +69,7 @@ impl Process {
         self
     }
 
-    /// Sets a variable.
+    /// Sets an environment variable.
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.env.insert(name.into(), value.into());
         self
@@ -132,17 +132,34 @@ impl ProcessEnd {
     /// Returns `Ok` when the process ended with exit code 0.
     ///
     /// # Errors
-    /// How it ended otherwise, in words: `exit code 3`, `killed by signal 9`.
-    pub fn success(&self) -> Result<(), String> {
+    /// How it ended otherwise.
+    ///
+    /// ```
+    /// use jobtap_core::job::WaitStatus;
+    /// use jobtap_core::plugin::{ExitError, ProcessEnd};
+    ///
+    /// let how = ProcessEnd::new(WaitStatus::from_exit_code(3)).success().unwrap_err();
+    /// assert_eq!(how, ExitError::Code(3));
+    /// assert_eq!(how.to_string(), "exit code 3");
+    /// ```
+    pub fn success(&self) -> Result<(), ExitError> {
         match (self.status.is_success(), self.status.signaled()) {
             (true, _) => Ok(()),
-            (false, Some(signal)) => Err(format!("killed by signal {signal}")),
-            (false, None) => {
-                let code = self.status.exit_code().unwrap_or(u8::MAX);
-                Err(format!("exit code {code}"))
-            }
+            (false, Some(signal)) => Err(ExitError::Killed(signal)),
+            (false, None) => Err(ExitError::Code(self.status.exit_code().unwrap_or(u8::MAX))),
         }
     }
+}
+
+/// How a process ended without success.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ExitError {
+    /// With this exit code.
+    #[error("exit code {0}")]
+    Code(u8),
+    /// By this signal.
+    #[error("killed by signal {0}")]
+    Killed(i32),
 }
 
 /// Why a process could not be run to its end.
@@ -247,17 +264,17 @@ impl fmt::Debug for LineSink {
     }
 }
 
-/// Tells the waiter of a process that it has started and how it ended.
+/// Reports to the waiter of a process that it has started and how it ended.
 pub struct ProcessAnswer {
     pub(crate) end: oneshot::Sender<ProcessResult>,
     pub(crate) started: Option<Started>,
 }
 
-/// Is called when a process has started.
+/// Called when a process has started.
 pub(crate) type Started = Box<dyn FnOnce() + Send>;
 
 impl ProcessAnswer {
-    /// A pair for tests of a host: the answer, and a future of what is sent through it.
+    /// A pair for tests of a host: the answer, and a future of the result that is sent through it.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -279,16 +296,16 @@ impl ProcessAnswer {
         (Self { end: sender, started: None }, end)
     }
 
-    /// Tells that the process has started, which may be long after the command: its time limit counts from
-    /// here. A host calls it once, and not at all for a process that can't be started or is terminated
-    /// before.
+    /// Reports that the process has started, which may be long after the command: its time limit counts
+    /// from now on. A host calls this once, or never if the process can't be started or is terminated
+    /// before it starts.
     pub fn started(&mut self) {
         if let Some(started) = self.started.take() {
             started();
         }
     }
 
-    /// Tells how the process ended.
+    /// Reports how the process ended.
     pub fn send(self, result: ProcessResult) {
         // Fails when the `Child` was dropped, which needs no answer.
         let _ = self.end.send(result);

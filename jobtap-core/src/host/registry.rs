@@ -7,10 +7,11 @@ use super::order::{Placement, arrange};
 use crate::SDK_VERSION;
 use crate::sched::{OWN, SchedulerDescriptor};
 
-/// The plugins that a manager can load, in the order in which those of one kind of [`Load`] are loaded.
+/// The plugins that a manager can load. Those with the same [`Load`] are loaded in the order of this
+/// list.
 ///
-/// The stack has the order of loading. So what is loaded by name or by the configuration may come after a
-/// plugin that it precedes here.
+/// The stack is in loading order, so a plugin that is loaded by name or by the configuration may come
+/// after one that it precedes here.
 ///
 /// The order is a matter of policy, since the last plugin that sets a priority decides. Builtins (dotted
 /// names) come first, then the others. Among them the declared `before` and `after` decide, then the
@@ -24,16 +25,16 @@ pub struct Registry {
 /// Why a set of linked plugins can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RegistryError {
-    /// Two plugins of one name.
+    /// Two plugins have the same name.
     #[error(
         "two plugins are named {name:?}: one of crate {first}, one of crate {second}; link only one of them or rename one"
     )]
     Duplicate {
         /// The name.
         name: &'static str,
-        /// Crate of the one.
+        /// The crate of one.
         first: &'static str,
-        /// Crate of the other.
+        /// The crate of the other.
         second: &'static str,
     },
     /// A plugin that was compiled with another version of the SDK.
@@ -46,22 +47,22 @@ pub enum RegistryError {
         /// Its SDK.
         sdk: &'static str,
     },
-    /// Two schedulers of one name.
+    /// Two schedulers have the same name.
     #[error(
         "two schedulers are named {name:?}: one of crate {first}, one of crate {second}; link only one of them or rename one"
     )]
     DuplicateScheduler {
         /// The name.
         name: &'static str,
-        /// Crate of the one.
+        /// The crate of one.
         first: &'static str,
-        /// Crate of the other.
+        /// The crate of the other.
         second: &'static str,
     },
     /// Declared orders that contradict each other.
     #[error("the plugins {} are each declared to come before the other: drop one `before` or `after`", .names.join(", "))]
     Cycle {
-        /// Those in the circle.
+        /// The plugins in the cycle.
         names: Vec<&'static str>,
     },
 }
@@ -142,14 +143,14 @@ impl RegistryBuilder {
         self
     }
 
-    /// Adds several.
+    /// Adds several plugins.
     pub fn plugins(mut self, plugins: impl IntoIterator<Item = &'static PluginDescriptor>) -> Self {
         self.plugins.extend(plugins);
         self
     }
 
-    /// The order of plugins for which `before` and `after` say nothing: those named here, then the others
-    /// by name.
+    /// Sets the order of plugins for which `before` and `after` say nothing: those named here, then the
+    /// others by name.
     ///
     /// ```
     /// use jobtap_core::host::Registry;
@@ -314,7 +315,7 @@ mod tests {
         crate_name: "site",
         crate_version: "0",
         sdk: SDK_VERSION,
-        new: |_| Err("a test does not make it".to_owned()),
+        new: |_| Err(crate::sched::TableError::new("a test does not make it")),
     };
     static EASY: SchedulerDescriptor = SchedulerDescriptor { name: "easy", ..MINE };
     static OLD_SCHEDULER: SchedulerDescriptor = SchedulerDescriptor { sdk: "0.0.1", ..MINE };

@@ -1,26 +1,67 @@
 //! Work for a plugin from outside the manager's thread.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::command::{Command, RemoteWork, TimerKey};
 use super::meter::{Polls, Ticks};
 use crate::job::Timestamp;
 
-/// One loading of one plugin. A plugin that is loaded again has another key, so that work for the
-/// instance before is dropped.
+/// Identifies one load of a plugin. A plugin that is loaded again gets another key, so that work for its
+/// earlier instance is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PluginKey(pub u64);
 
 /// Passes work to the manager's thread; implemented by each host.
 ///
-/// The daemon's implementation sends it to the engine's channel, that of the test kit puts it into a
-/// queue.
+/// The daemon's implementation sends it to the engine's channel; hosts with one thread have a [`RemoteQueue`].
 pub trait RemoteSink: Send + Sync {
     /// Passes on the work. It must not block. After the manager has stopped the work is dropped.
     fn send(&self, call: RemoteCall);
+}
+
+/// The sink of a host where nothing returns to plugins. It drops the work.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoReturn;
+
+impl RemoteSink for NoReturn {
+    fn send(&self, _: RemoteCall) {}
+}
+
+/// The sink of a host with one thread: a queue, from which the host takes the work later.
+#[derive(Debug, Default)]
+pub struct RemoteQueue(Mutex<VecDeque<RemoteCall>>);
+
+impl RemoteQueue {
+    /// Takes the oldest work.
+    pub fn pop(&self) -> Option<RemoteCall> {
+        self.calls().pop_front()
+    }
+
+    /// Whether there is no work.
+    pub fn is_empty(&self) -> bool {
+        self.calls().is_empty()
+    }
+
+    /// Drops all work. A host calls it at its end, since the work may own handles that refer to this queue.
+    pub fn clear(&self) {
+        let lost = std::mem::take(&mut *self.calls());
+        // Dropped without the lock, since that may pass on more work.
+        drop(lost);
+    }
+
+    fn calls(&self) -> MutexGuard<'_, VecDeque<RemoteCall>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl RemoteSink for RemoteQueue {
+    fn send(&self, call: RemoteCall) {
+        self.calls().push_back(call);
+    }
 }
 
 /// Work for a plugin.
@@ -43,12 +84,12 @@ pub struct RemoteHandle {
 }
 
 impl RemoteHandle {
-    /// A handle for this loading of the plugin.
+    /// A handle for this load of the plugin.
     pub fn new(plugin: PluginKey, name: Arc<str>, sink: Arc<dyn RemoteSink>) -> Self {
         Self { plugin, name, sink, ticks: Ticks::default(), polls: Arc::default() }
     }
 
-    /// The same, with the clocks by which the plugin's calls and futures are metered.
+    /// Returns the handle with the clocks that meter the plugin's calls and futures.
     #[must_use]
     pub fn metered(self, ticks: Ticks) -> Self {
         Self { ticks, ..self }
@@ -62,11 +103,11 @@ impl RemoteHandle {
         &self.polls
     }
 
-    /// Waits for what comes by way of the manager's thread.
+    /// Waits for a result that comes through the manager's thread.
     ///
     /// # Panics
-    /// On that thread, in a handler: the wait would have no end. The panic ends the handler as any other does,
-    /// and names it.
+    /// If called on that thread, in a handler, where the wait would never end. The panic ends the handler like
+    /// any other, and its message names the handler.
     pub(crate) async fn wait<F: Future>(&self, what: F) -> F::Output {
         let mut what = pin!(what);
         poll_fn(|cx| {
@@ -86,7 +127,7 @@ impl RemoteHandle {
         &self.name
     }
 
-    /// The loading of the plugin.
+    /// The key of this load of the plugin.
     pub fn plugin(&self) -> PluginKey {
         self.plugin
     }
@@ -99,8 +140,8 @@ impl RemoteHandle {
         self.work(RemoteWork::Commands(commands));
     }
 
-    /// Calls `work` after some seconds of the host's time. `due` is called first, with the time at which
-    /// that will be.
+    /// Calls `work` after some seconds of the host's time. Before, it calls `due` with the time at which that
+    /// will happen.
     pub(crate) fn after(
         &self,
         seconds: f64,

@@ -1,8 +1,8 @@
 //! A request in Slurm's terms on its way through the plugins, as a host passes it to their handlers.
 //!
 //! A host calls the handlers of `slurm.job_submit` and `slurm.job_modify` one after the other on one request.
-//! Each sees what those before it have changed. An asynchronous handler gets a copy, and the next one is called
-//! with what it answers.
+//! Each sees the changes of those before it. An asynchronous handler gets a copy and returns the changed one,
+//! with which the next handler is called.
 
 use std::cell::{OnceCell, RefCell};
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::slurm::{JobDescriptor, JobRecord, Partition, SlurmError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestKey(pub u64);
 
-/// A request that the handlers of a topic of Slurm's decide on.
+/// A request that the handlers of one of Slurm's topics decide on.
 #[derive(Debug)]
 pub struct SlurmRequest {
     /// Names it in commands.
@@ -28,14 +28,15 @@ pub struct SlurmRequest {
     pub descriptor: RefCell<JobDescriptor>,
     /// The queues that the user of the job may not use; a handler sees no partition for them.
     pub hidden_queues: Vec<String>,
-    /// The partitions, once a handler has asked for them. A host may fill it before.
+    /// The partitions, once a handler has asked for them. A host may set them earlier.
     pub partitions: OnceCell<Vec<Partition>>,
-    /// At `slurm.job_modify` the job as it is, once a handler has asked for it. A host may fill it before.
+    /// At `slurm.job_modify` the job before the change, once a handler has asked for it. A host may set it
+    /// earlier.
     pub record: OnceCell<JobRecord>,
 }
 
 impl SlurmRequest {
-    /// A request of a user that no handler has seen.
+    /// A user's request that no handler has seen yet.
     pub fn new(key: RequestKey, user: Uid, descriptor: JobDescriptor) -> Self {
         let (hidden_queues, partitions, record) = Default::default();
         let descriptor = RefCell::new(descriptor);
@@ -43,7 +44,7 @@ impl SlurmRequest {
     }
 }
 
-/// What the work of an asynchronous handler comes to.
+/// The decision of an asynchronous handler on a request.
 #[derive(Debug)]
 pub enum RequestAnswer {
     /// The request goes on: with these changes, or as it is.

@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::callback::Args;
 use super::command::work_description;
 use super::descriptor::{HandlerEntry, HandlerFn, PluginDescriptor};
-use super::failure::{Failure, panic_text};
+use super::failure::{Failure, Panicked, panic_text};
 use super::meter::{HandlerStats, Meter, Ticks};
 use super::outcome::Outcome;
 use super::remote::{PluginKey, RemoteHandle};
@@ -37,7 +37,7 @@ pub struct LoadedPlugin {
     /// The configuration that was given when it was loaded.
     given: Option<Value>,
     meters: Vec<Rc<Meter>>,
-    /// Of the calls outside of any topic: timers, and work that has come back.
+    /// Meters the calls outside of any topic: timers and other closures of `Remote`.
     later: Meter,
     faulted: Cell<bool>,
     removed: Cell<bool>,
@@ -78,7 +78,7 @@ impl LoadedPlugin {
         &self.name
     }
 
-    /// The name by which it was loaded, as lists show it. Like in Flux it may be that of a file.
+    /// The name by which it was loaded, as lists show it. As in Flux, it may be a file name.
     pub fn listed_as(&self) -> &str {
         &self.listed
     }
@@ -89,7 +89,7 @@ impl LoadedPlugin {
         Self { given, ..self }
     }
 
-    /// The configuration that was given when it was loaded, which goes before the plugin's table.
+    /// The configuration that was given when it was loaded, which overrides the plugin's table.
     pub fn given(&self) -> Option<&Value> {
         self.given.as_ref()
     }
@@ -129,12 +129,12 @@ impl LoadedPlugin {
     }
 
     /// Calls a closure with the plugin, outside of any topic. Returns `None` when the plugin is being
-    /// called, the message of a panic as `Err`, and the milliseconds that the call took by the coarse clock.
-    pub fn call_later<R>(
+    /// called, a panic as `Err`, and the milliseconds that the call took by the coarse clock.
+    pub fn call_outside_topics<R>(
         &self,
         ticks: &Ticks,
         call: impl FnOnce(&mut dyn Any) -> R,
-    ) -> Option<(Result<R, String>, u64)> {
+    ) -> Option<(Result<R, Panicked>, u64)> {
         let mut slot = self.slot.try_borrow_mut().ok()?;
         let running = self.later.start(ticks, None);
         let result = catch_unwind(AssertUnwindSafe(|| call(&mut **slot)));
@@ -142,11 +142,11 @@ impl LoadedPlugin {
         if result.is_err() {
             self.later.panic();
         }
-        Some((result.map_err(|panic| panic_text(&*panic)), milliseconds))
+        Some((result.map_err(|panic| Panicked::from_panic(&*panic)), milliseconds))
     }
 }
 
-/// The meter of a handler, which is known by a number from now on.
+/// Makes the meter of a handler, and assigns the handler its number.
 fn meter(remote: &RemoteHandle, topic: &str) -> Meter {
     Meter::new(remote.ticks().calls().number(remote.name(), topic))
 }
@@ -169,8 +169,8 @@ pub struct BoundHandler {
 }
 
 impl LoadedPlugin {
-    /// The plugin's handler of `unload`. When a plugin is removed it is called before the plugin leaves the
-    /// stack; when a reloaded plugin has replaced it, afterwards.
+    /// The plugin's handler of `unload`. It is called before a removed plugin leaves the stack, or after a
+    /// reloaded plugin has replaced this one.
     pub fn unload_handler(self: &Rc<Self>) -> Option<BoundHandler> {
         let mut entries = self.descriptor.handlers.iter().zip(&self.meters);
         let (entry, meter) = entries.find(|(entry, _)| entry.id == TopicId::Unload)?;
@@ -188,6 +188,12 @@ pub enum Fault {
     Panic(String),
     /// The plugin is being called already, so the handler was not called.
     Busy,
+}
+
+impl From<Panicked> for Fault {
+    fn from(Panicked(text): Panicked) -> Self {
+        Self::Panic(text)
+    }
 }
 
 /// The outcome of a handler, or why it failed. The latter is boxed, since it is rare and outcomes are
@@ -216,8 +222,8 @@ impl BoundHandler {
         work_description(&self.instance.name, self.entry.method, dependency)
     }
 
-    /// Whether the handler is one of `job.*`, which only observes: a key of `job.update.*` or a scheme of
-    /// `job.dependency.*` isn't supported by virtue of it.
+    /// Whether this is a handler of `job.*`, which only observes: it doesn't make a key of `job.update.*` or a
+    /// scheme of `job.dependency.*` supported.
     pub fn only_observes(&self) -> bool {
         self.only_observes
     }
@@ -232,8 +238,8 @@ impl BoundHandler {
     /// Calls the handler. Returns the outcome, and the milliseconds that the call took by the host's coarse
     /// clock. The caller catches panics, once for a whole dispatch, and reports them to
     /// [`panicked`](Self::panicked).
-    // Always: it is the body of the loop over all handlers of a topic, and a call of its own costs a tenth
-    // of a handler that only reads.
+    // Always inlined: it is the body of the loop over all handlers of a topic, and a separate function call
+    // costs a tenth of the time of a handler that only reads.
     #[inline(always)]
     pub fn call_uncaught(&self, args: &Args<'_>, ticks: &Ticks) -> (CallResult, u64) {
         // Fails for a plugin that calls an author's own topic which it handles itself, directly or through
@@ -303,10 +309,12 @@ impl Stack {
         self.plugins.iter().find(|plugin| &*plugin.name == name)
     }
 
-    /// Adds a plugin at the end.
-    pub fn push(&mut self, plugin: LoadedPlugin) {
-        self.plugins.push(Rc::new(plugin));
+    /// Adds a plugin at the end, and returns it.
+    pub fn push(&mut self, plugin: LoadedPlugin) -> Rc<LoadedPlugin> {
+        let plugin = Rc::new(plugin);
+        self.plugins.push(Rc::clone(&plugin));
         self.bind();
+        plugin
     }
 
     /// Removes the plugins for which `leaves` is true, and returns them.
@@ -358,8 +366,8 @@ impl Stack {
     }
 
     /// The handlers of one member of a family, such as `afterok` of `job.dependency.*`, of the plugins for
-    /// which `includes` is true. In each plugin the handler of this member takes precedence over the one of all
-    /// members.
+    /// which `includes` is true. In each plugin the handler of this member takes precedence over the one for
+    /// all members.
     pub fn members(
         &self,
         topic: TopicId,
@@ -394,7 +402,7 @@ impl Stack {
     }
 
     fn bind(&mut self) {
-        // The last list is that of authors' own topics, which have one id together.
+        // The last list is for authors' own topics, which share one id.
         let mut topics = vec![Vec::new(); TopicId::COUNT + 1];
         for plugin in &self.plugins {
             bind_plugin(plugin, &mut topics);
@@ -413,8 +421,8 @@ fn precedence(bound: &BoundHandler, member: &str) -> u8 {
     }
 }
 
-/// Adds a plugin's handlers to the lists of their topics, and those of its wildcards to the lists of the
-/// topics for which it has no handler that is more specific.
+/// Adds a plugin's handlers to the lists of their topics, and its wildcard handlers to the lists of the topics
+/// for which it has no more specific handler.
 fn bind_plugin(plugin: &Rc<LoadedPlugin>, topics: &mut [Vec<BoundHandler>]) {
     let bound = |index: usize, entry: &'static HandlerEntry, only_observes| BoundHandler {
         instance: Rc::clone(plugin),
@@ -449,7 +457,7 @@ fn bind_plugin(plugin: &Rc<LoadedPlugin>, topics: &mut [Vec<BoundHandler>]) {
         {
             list.push(bound(index, entry, false));
         } else if let (Some((index, entry)), true) = (all, info.name.starts_with("job."))
-            // The specific handlers of a family may be those of other members.
+            // The specific handlers of a family may be for other members.
             && (keyed || !specific)
         {
             list.push(bound(index, entry, true));

@@ -11,8 +11,8 @@ use super::command::Command;
 use super::remote::{PluginKey, RemoteHandle};
 use crate::job::JobId;
 
-/// A future that the host runs for a plugin. What its polls cost is metered as the calls of handlers are: a poll
-/// that takes long holds up the other futures of the plugin.
+/// A future that the host runs for a plugin. Its polls are metered like callbacks: a poll that takes long delays
+/// the other futures of the plugin.
 pub struct Task {
     origin: Origin,
     remote: RemoteHandle,
@@ -22,7 +22,7 @@ pub struct Task {
 /// Whose work it is: `PLUGIN: TOPIC: job ID`.
 #[derive(Debug, Clone)]
 pub struct Origin {
-    /// The loading of the plugin.
+    /// The key of this load of the plugin.
     pub plugin: PluginKey,
     /// The plugin's name.
     pub name: Arc<str>,
@@ -40,20 +40,20 @@ impl fmt::Display for Origin {
     }
 }
 
-/// In milliseconds: shorter polls are nothing to tell, whatever the budget.
+/// Polls shorter than this, in milliseconds, are not reported, whatever the budget.
 const SHORT: u64 = 5;
 
-/// In milliseconds: what a call of a handler or a poll of a future may take by default.
+/// The default time budget of a callback or a poll of a future, in milliseconds.
 pub const TIME_BUDGET: u64 = 100;
 
-/// What the log says of a call or a poll that has taken longer than its budget, both in milliseconds.
+/// The log message about a call or a poll that has taken longer than its budget. Both times are in milliseconds.
 pub fn over_budget(what: impl fmt::Display, milliseconds: u64, budget: u64) -> String {
     let (took, budget) = (milliseconds as f64 / 1e3, budget as f64 / 1e3);
     format!("{what}: took {took} s, more than its budget of {budget} s")
 }
 
 impl Task {
-    /// A future of the plugin of this handle.
+    /// Makes a task from a future of this handle's plugin.
     pub fn new(
         remote: &RemoteHandle,
         topic: &'static str,
@@ -83,7 +83,7 @@ impl Future for Task {
         let milliseconds = took / 1_000_000;
         if milliseconds >= SHORT {
             let (topic, job) = (origin.topic, origin.job);
-            // The budget is the manager's to know.
+            // Only the manager knows the budget.
             remote.commands(vec![Command::PollTook { topic, job, milliseconds }]);
         }
         polled

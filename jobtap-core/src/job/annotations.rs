@@ -1,7 +1,8 @@
 //! The annotations of a job.
 //!
-//! Most jobs get theirs from the scheduler, once, and the events `annotations` and `alloc`, which are posted then, show
-//! the same ones. So a job and these events share one object, and the job gets a copy of it when its annotations change.
+//! Most jobs get their annotations once, from the scheduler, and the events `annotations` and `alloc` that are posted
+//! then show the same ones. So a job and these events share one object, and the job copies it when its annotations
+//! change.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -11,34 +12,35 @@ use serde_json::{Map, Value};
 use super::unread::{Blank, Unread};
 use crate::eventlog::Context;
 
-/// The member of an event's context that has the annotations of its job.
+/// The key of the annotations in an event's context.
 const MEMBER: &str = "annotations";
 
-/// An object, which may be shared with an event. Boxed, so that a pending job, which mostly has none, takes only a pointer
-/// for it.
+/// The annotations of one job, possibly shared with an event. Boxed, since most pending jobs have none and then need
+/// only a pointer.
 #[derive(Clone, Default)]
 pub(crate) struct Annotations(Option<Box<Kept>>);
 
 #[derive(Clone, Default)]
 struct Kept {
-    /// Blank while they are shared.
+    /// The job's own annotations; blank while it shares those of an event.
     own: Unread<Map<String, Value>>,
     shared: Option<Context>,
 }
 
-/// The annotations that an event of this context shows.
+/// Returns the annotations in an event's context.
 fn shown(context: &Context) -> &Map<String, Value> {
     context[MEMBER].as_object().unwrap_or(Map::blank())
 }
 
 impl Annotations {
-    /// Those that `read` makes of `text` on first use.
+    /// Annotations that `read` parses from `text` on first use.
     pub(crate) fn unread(text: &str, read: fn(&str) -> Map<String, Value>) -> Self {
         let own = Unread::new(text, read);
         Self(Some(Box::new(Kept { own, shared: None })))
     }
 
-    /// Returns the context of an event that shows them, which it shares with the job. Without any, it has null.
+    /// Returns the context of an event that shows the annotations, and shares them with it. If there are none, it
+    /// shows null.
     pub(crate) fn show(&mut self) -> Context {
         let Some(kept) = self.0.as_mut().filter(|kept| !kept.all().is_empty()) else {
             return Context::from([(MEMBER, Value::Null)]);
@@ -52,8 +54,8 @@ impl Annotations {
         context.clone()
     }
 
-    /// Whether they are shared with an event of this context.
-    pub(crate) fn are_of(&self, context: &Context) -> bool {
+    /// Whether the job shares its annotations with the event that has this context.
+    pub(crate) fn is_shared_with(&self, context: &Context) -> bool {
         let shared = self.0.as_ref().and_then(|kept| kept.shared.as_ref());
         shared.is_some_and(|shared| shared.is_same(context))
     }
@@ -114,10 +116,10 @@ mod tests {
         let all = json!({"sched": {"reason": "x"}});
         let mut job = annotations(&all);
         let context = job.show();
-        assert!(job.are_of(&context) && job.are_of(&job.clone().show()));
+        assert!(job.is_shared_with(&context) && job.is_shared_with(&job.clone().show()));
         assert_eq!((&context["annotations"], Value::Object(Map::clone(&job))), (&all, all.clone()));
         job.insert("user".to_owned(), 1.into());
-        assert!(!job.are_of(&context));
+        assert!(!job.is_shared_with(&context));
         assert_eq!(context["annotations"], all);
         assert_eq!(Value::Object(Map::clone(&job)), json!({"sched": {"reason": "x"}, "user": 1}));
         assert_eq!(job.show()["annotations"], json!({"sched": {"reason": "x"}, "user": 1}));
@@ -128,7 +130,7 @@ mod tests {
         let mut job = annotations(&json!({}));
         let context = job.show();
         assert_eq!(context["annotations"], Value::Null);
-        assert!(job.is_empty() && !job.are_of(&context));
+        assert!(job.is_empty() && !job.is_shared_with(&context));
         // After all of them were removed.
         let mut job = annotations(&json!({"a": 1}));
         job.show();
@@ -140,7 +142,7 @@ mod tests {
     fn another_event_with_the_same_annotations_is_another_one() {
         let mut job = annotations(&json!({"a": 1}));
         let other = annotations(&json!({"a": 1})).show();
-        assert!(!job.are_of(&other));
-        assert!(job.show() == other && !job.are_of(&other));
+        assert!(!job.is_shared_with(&other));
+        assert!(job.show() == other && !job.is_shared_with(&other));
     }
 }

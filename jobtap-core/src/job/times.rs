@@ -14,7 +14,7 @@ pub(crate) struct Times {
     later: Option<Box<Later>>,
 }
 
-/// The times of a job that runs, or has ended.
+/// The times that only running and inactive jobs have.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Later {
     run: Moment,
@@ -29,7 +29,7 @@ impl Times {
         match state {
             State::New => {}
             State::Depend => self.depend = at.into(),
-            // A job can pass these two many times; Flux reports the first entry.
+            // A job can enter these two states many times; Flux reports the first time.
             State::Priority => self.priority.set_once(at),
             State::Sched => self.sched.set_once(at),
             State::Run => self.later_mut().run = at.into(),
@@ -48,7 +48,7 @@ impl Times {
         self.later.as_ref()?.run.get()
     }
 
-    /// When the tasks were started. Prologs can delay that after the entry of RUN.
+    /// When the tasks were started. Prologs can delay this after the job has entered RUN.
     pub(crate) fn start(&self) -> Option<Timestamp> {
         self.later.as_ref()?.start.get()
     }
@@ -67,7 +67,7 @@ impl Times {
         self.later.get_or_insert_default()
     }
 
-    /// The times as seconds, from DEPEND to INACTIVE, that of the start after RUN.
+    /// The times in seconds, from DEPEND to INACTIVE; the start of the tasks comes after RUN.
     pub(crate) fn to_seconds(&self) -> [Option<f64>; 7] {
         let none = Later::default();
         let Later { run, start, cleanup, inactive } = self.later.as_deref().unwrap_or(&none);

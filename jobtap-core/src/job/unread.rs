@@ -1,8 +1,8 @@
 //! A part of a job that is parsed on first use.
 //!
-//! A restart loads up to a million inactive jobs, most of which are never asked for more than their id
-//! and user. So the other parts stay in the text form of the store. A part that has just been written to the store may
-//! keep its text, since it is written once more in the summary of the inactive job.
+//! A restart loads up to a million inactive jobs, and only the id and user of most are ever read. So the other parts
+//! stay as text, as they are stored. A part that has just been written to the store may keep its text, since the
+//! inactive summary writes it once more.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -51,7 +51,7 @@ impl Blank for Option<Arc<EventEntry>> {
 }
 
 impl<T: Blank> Unread<T> {
-    /// The value that `read` makes of `text` on first use.
+    /// A value that `read` parses from `text` on first use.
     pub(crate) fn new(text: &str, read: fn(&str) -> T) -> Self {
         let text: Box<str> = text.into();
         Self::later(move || read(&text))
@@ -64,7 +64,7 @@ impl<T> Unread<T> {
         self.0.is_some()
     }
 
-    /// The value that `read` gives on first use.
+    /// A value that `read` returns on first use.
     pub(crate) fn later(read: impl FnOnce() -> T + Send + 'static) -> Self {
         Self(Some(Box::new(Part { value: LazyLock::new(Box::new(read)), written: None })))
     }

@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use thin_vec::ThinVec;
 
-use super::asked::Asked;
+use super::overlay::Overlay;
 use super::{Annotations, Flags, JobId, JobResult, State, Times, Timestamp, Uid, Unread, Urgency};
-use crate::eventlog::{EventEntry, KNOWN_EVENTS};
+use crate::eventlog::{Event, EventEntry, Name};
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
 
 /// The current state of a job: id, user, jobspec, urgency, priority, resources (RFC 21).
 ///
-/// What a callback asks for is carried out after it; the job shows it to that callback at once: posted
-/// events, urgency, flags, memos, dependencies and the jobspec. Its state and priority stay as they are.
+/// Changes that a callback asks for are carried out after it, but the callback sees them at once: posted events,
+/// urgency, flags, memos, dependencies and the jobspec. The state and priority don't change during a callback.
 ///
 /// A `Job` can't be cloned, because a copy would soon be outdated. Use [`JobInfo`] where an owned
 /// snapshot is needed.
@@ -49,12 +49,12 @@ pub struct Job {
     pub(crate) annotations: Annotations,
     pub(crate) logged: LoggedEvents,
     pub(crate) times: Times,
-    /// What the callback that runs now has asked for. The engine forgets it after the callback.
-    pub(crate) asked: Asked,
+    /// The changes that the current callback has asked for. The engine clears them after the callback.
+    pub(crate) overlay: Overlay,
 }
 
-/// A dependency of a job by its description. It stays known after its removal, so that a description
-/// can be added once per job only.
+/// A dependency of a job by its description. It stays known after its removal, so that a description can be added
+/// only once per job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KnownDependency {
     pub(crate) description: Box<str>,
@@ -71,23 +71,26 @@ pub(crate) struct LoggedEvents {
 }
 
 impl LoggedEvents {
-    pub(crate) fn add(&mut self, name: &str) {
-        match Self::bit(name) {
+    pub(crate) fn add(&mut self, name: &Name) {
+        match name.bit() {
             Some(bit) => self.known |= bit,
             None if self.has(name) => {}
-            None => self.others.push(name.into()),
+            None => self.others.push(name.as_str().into()),
         }
     }
 
-    pub(crate) fn has(&self, name: &str) -> bool {
-        match Self::bit(name) {
+    pub(crate) fn has(&self, name: &Name) -> bool {
+        match name.bit() {
             Some(bit) => self.known & bit != 0,
-            None => self.others.iter().any(|other| **other == *name),
+            None => self.others.iter().any(|other| **other == *name.as_str()),
         }
     }
 
-    fn bit(name: &str) -> Option<u32> {
-        KNOWN_EVENTS.iter().position(|known| *known == name).map(|index| 1 << index)
+    fn has_text(&self, text: &str) -> bool {
+        match Name::known(text) {
+            Some(name) => self.has(&name),
+            None => self.others.iter().any(|other| **other == *text),
+        }
     }
 }
 
@@ -102,7 +105,7 @@ impl Job {
             annotations: self.annotations.clone(),
             logged: self.logged.clone(),
             times: self.times.clone(),
-            asked: Asked::default(),
+            overlay: Overlay::default(),
             ..*self
         }
     }
@@ -120,12 +123,12 @@ impl Job {
     /// The urgency, 0 to 31 (RFC 30).
     #[inline]
     pub fn urgency(&self) -> Urgency {
-        self.asked.urgency().unwrap_or(self.urgency)
+        self.overlay.urgency().unwrap_or(self.urgency)
     }
 
     /// The submit flags.
     pub fn flags(&self) -> Flags {
-        self.flags | self.asked.flags()
+        self.flags | self.overlay.flags()
     }
 
     /// The state, after the event that led to this callback was applied.
@@ -178,23 +181,23 @@ impl Job {
 
     /// The jobspec with all updates applied, without the environment.
     pub fn jobspec(&self) -> &Jobspec {
-        self.asked.jobspec().unwrap_or(&self.jobspec)
+        self.overlay.jobspec().unwrap_or(&self.jobspec)
     }
 
-    /// The resources that are allocated to the job, from its `alloc` event on. They stay available when
-    /// the job is inactive. R's `scheduling` key is not among them.
+    /// The resources that are allocated to the job, without R's `scheduling` key; `None` before the `alloc` event.
+    /// They stay available when the job is inactive.
     pub fn resources(&self) -> Option<&ResourceSet> {
         self.resources.as_deref()
     }
 
-    /// Takes over R without its `scheduling` key, which is the scheduler's own and can be large; R as it is stored
-    /// keeps it. Flux shows plugins the same part.
+    /// Sets R without its `scheduling` key, which is private to the scheduler and can be large; the stored R keeps
+    /// it. Flux hides it from plugins, too.
     pub(crate) fn set_resources(&mut self, mut resources: ResourceSet) {
         resources.set_scheduling(None);
         *self.resources = Some(Arc::new(resources));
     }
 
-    /// As [`set_resources`](Self::set_resources), for R that has just been written as `text`.
+    /// Like [`set_resources`](Self::set_resources), for an R that has just been written as `text`.
     pub(crate) fn set_written_resources(&mut self, resources: ResourceSet, text: &str) {
         let is_all_of_it = resources.scheduling().is_none();
         self.set_resources(resources);
@@ -210,43 +213,55 @@ impl Job {
 
     /// The descriptions of the dependencies that the job is still waiting for.
     pub fn dependencies(&self) -> impl Iterator<Item = &str> {
-        let open = self
-            .dependencies
-            .iter()
-            .filter(|known| known.open && self.asked.dependency(&known.description) != Some(false));
+        let open = self.dependencies.iter().filter(|known| {
+            known.open && self.overlay.dependency(&known.description) != Some(false)
+        });
         let is_new =
             |name: &&str| self.dependencies.iter().all(|known| *known.description != **name);
-        open.map(|known| &*known.description).chain(self.asked.added_dependencies().filter(is_new))
+        open.map(|known| &*known.description)
+            .chain(self.overlay.added_dependencies().filter(is_new))
     }
 
     /// The annotations, which are shown to users and not kept in the eventlog. `sched` belongs to the
     /// scheduler and `user` to the user.
     pub fn annotations(&self) -> &Map<String, Value> {
-        self.asked.annotations().unwrap_or(&self.annotations)
+        self.overlay.annotations().unwrap_or(&self.annotations)
     }
 
     /// Whether the job's eventlog has an event of this name, also from before a restart.
-    pub fn event_posted(&self, name: &str) -> bool {
-        self.logged.has(name) || self.asked.has_event(name)
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// use jobtap_core::eventlog::Name;
+    ///
+    /// fn holds_resources(job: &Job) -> bool {
+    ///     job.event_posted(Name::Alloc) && !job.event_posted(Name::Free)
+    /// }
+    /// ```
+    pub fn event_posted(&self, name: impl AsRef<str>) -> bool {
+        self.logged.has_text(name.as_ref()) || self.overlay.has_event(name.as_ref())
+    }
+
+    /// Whether a fatal exception has ended the job.
+    pub(crate) fn is_ended_by_exception(&self) -> bool {
+        self.end_event.as_deref().is_some_and(|end| end.name == Name::Exception)
+    }
+
+    /// Like [`event_posted`](Self::event_posted).
+    pub(crate) fn has_event(&self, name: &Name) -> bool {
+        self.logged.has(name) || self.overlay.has_event(name)
     }
 
     /// The result according to the [end event](Self::end_event); `None` before CLEANUP.
     ///
-    /// A job with `finish` and status 0 is completed, one with an exception of type `cancel` canceled,
-    /// one with an exception of type `timeout` timed out; any other has failed. Listings show a failed job as
-    /// canceled or timed out, too, if such an exception came after `finish`, while its epilog ran.
+    /// `finish` with status 0 means completed, an exception of type `cancel` canceled, and one of type `timeout`
+    /// timed out; anything else means failed. Listings also show a failed job as canceled or timed out if such an
+    /// exception came after `finish`, while its epilog ran.
     pub fn result(&self) -> Option<JobResult> {
         let end = self.end_event.as_deref()?;
-        Some(match (&*end.name, end.context.as_ref()) {
-            ("finish", Some(context))
-                if context.get("status").and_then(Value::as_i64) == Some(0) =>
-            {
-                JobResult::Completed
-            }
-            ("exception", Some(context)) => {
-                let kind = context.get("type").and_then(Value::as_str);
-                JobResult::of_exception(kind.unwrap_or_default())
-            }
+        Some(match end.event() {
+            Ok(Event::Finish { status: 0 }) => JobResult::Completed,
+            Ok(Event::Exception(raised)) => JobResult::of_exception(raised.kind),
             _ => JobResult::Failed,
         })
     }
@@ -282,7 +297,7 @@ pub struct JobInfo {
     pub priority: Option<u32>,
     /// The time of submission.
     pub t_submit: Timestamp,
-    /// When it got its resources, if it had.
+    /// When it got its resources, if it had any.
     pub t_alloc: Option<Timestamp>,
     /// When its tasks were started, if they were.
     pub t_start: Option<Timestamp>,

@@ -49,8 +49,8 @@ impl<D: Default + Serialize + DeserializeOwned> StoredData for D {}
 
 /// How data of type `D` is read and written.
 ///
-/// It contains what `D` must implement as functions. So the bounds on `D` are checked where a plugin
-/// declares its data, and a missing derive is one error and not one at each use.
+/// It contains what `D` must implement as functions. So the compiler checks the bounds on `D` where a plugin
+/// declares its data, and a missing derive is one error instead of one at each use.
 #[derive(Debug)]
 pub struct DataForm<D> {
     spec: DataSpec<D>,
@@ -84,7 +84,7 @@ impl<D: StoredData> DataForm<D> {
 pub struct DataSpec<D> {
     /// The version of the type; 1 by default.
     pub version: u32,
-    /// The data is kept in memory only.
+    /// Whether the data is kept in memory only.
     pub volatile: bool,
     /// Converts data of an older version, given that version and the stored JSON.
     pub upgrade: Option<Upgrade<D>>,
@@ -160,8 +160,7 @@ impl<E: IsError> From<E> for UpgradeError {
 /// A plugin's data on one job, as a parameter of handlers.
 ///
 /// Each change is stored under `job.<id>.data.<plugin>` (RFC 16) in the same commit as the events of the
-/// callback. After a restart of the manager the data is there again. A job without data has
-/// `D::default()`.
+/// callback. The data survives a restart of the manager. A job without data has `D::default()`.
 ///
 /// ```
 /// use jobtap_core::prelude::*;
@@ -199,7 +198,7 @@ pub struct Data<'a, D> {
 }
 
 /// A plugin's data on any job, as a parameter of handlers that have no job of their own: services,
-/// `plugin.query`, `conf.update`. Where a topic has a job there is [`Data`].
+/// `plugin.query`, `conf.update`. Where the topic has a job, take [`Data`].
 ///
 /// ```
 /// use jobtap_core::prelude::*;
@@ -218,8 +217,8 @@ pub struct Data<'a, D> {
 ///         Ok(cost.set(&Cost(job.jobspec().duration() * 0.1))?)
 ///     }
 ///
-///     #[service("of")]
-///     fn of(
+///     #[service("cost")]
+///     fn cost(
 ///         &self,
 ///         id: Request<JobId>,
 ///         costs: JobsData<'_, Cost>,
@@ -235,7 +234,7 @@ pub struct Data<'a, D> {
 /// }
 /// # let mut m = TestManager::new().plugin::<Costs>().start();
 /// # let id = m.submit(TestJob::new().duration(60.0)).unwrap();
-/// # assert_eq!(m.call_service("costs.of", serde_json::json!(id)).unwrap(), 6.0);
+/// # assert_eq!(m.call_service("costs.cost", serde_json::json!(id)).unwrap(), 6.0);
 /// ```
 pub struct JobsData<'a, D> {
     host: &'a dyn Host,
@@ -256,8 +255,8 @@ impl<'a, D> JobsData<'a, D> {
 /// A plugin's data on the instance, as a parameter of handlers: data that belongs to no job, such as the
 /// usage of users.
 ///
-/// Each change is stored in the same commit as the events of the callback. After a restart of the
-/// manager the data is there again.
+/// Each change is stored in the same commit as the events of the callback. The data survives a restart of the
+/// manager.
 ///
 /// ```
 /// use jobtap_core::prelude::*;
@@ -277,8 +276,8 @@ impl<'a, D> JobsData<'a, D> {
 ///         Ok(ran.update(|ran| *ran.0.entry(job.userid()).or_default() += 1)?)
 ///     }
 ///
-///     #[service("of")]
-///     fn of(&self, user: Request<Uid>, ran: InstanceData<'_, Ran>) -> Result<u64, ServiceError> {
+///     #[service("runs")]
+///     fn runs(&self, user: Request<Uid>, ran: InstanceData<'_, Ran>) -> Result<u64, ServiceError> {
 ///         Ok(ran.get()?.0.get(&user).copied().unwrap_or_default())
 ///     }
 /// #
@@ -291,7 +290,7 @@ impl<'a, D> JobsData<'a, D> {
 /// # let id = m.submit(TestJob::new()).unwrap();
 /// # m.finish(id, 0);
 /// # m.crash_and_restart();
-/// # assert_eq!(m.call_service("counts.of", serde_json::json!(1000)).unwrap(), 1);
+/// # assert_eq!(m.call_service("counts.runs", serde_json::json!(1000)).unwrap(), 1);
 /// ```
 pub struct InstanceData<'a, D> {
     host: &'a dyn Host,
@@ -306,7 +305,7 @@ pub struct DataError {
     pub job: Option<JobId>,
     /// The type that the plugin expects.
     pub type_name: &'static str,
-    /// Whether it can't be read or written, and the error of serde or the version that is stored.
+    /// Whether reading or writing failed, and serde's error or the stored version.
     pub reason: String,
 }
 

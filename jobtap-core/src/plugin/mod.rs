@@ -51,11 +51,11 @@ pub use remote::handle::{Ended, OwnsWhatItUses, Remote, SamePlugin, TimedOut};
 pub use remote::process::{Child, Signals};
 pub use remote::timers::Timer;
 
-// Values that occur in host commands and outcomes too, and are therefore defined in `host`.
+// Types that also occur in host commands and outcomes, and are therefore defined in `host`.
 pub use crate::host::IsError;
 pub use crate::host::blocking::BlockingError;
-pub use crate::host::call_error::CallError;
-pub use crate::host::command::{JobFlag, Level};
+pub use crate::host::call_error::{CallError, UpdateFault};
+pub use crate::host::command::Level;
 pub use crate::host::event_name::{EventName, InvalidEventName};
 pub use crate::host::exception::{Exception, Severity};
 pub use crate::host::failure::{ConfError, Gone};
@@ -63,10 +63,11 @@ pub use crate::host::outcome::{IsPriorityValue, IsScore, Priority};
 pub use crate::host::perilog::Perilog;
 pub use crate::host::prep::Node;
 pub use crate::host::process::{
-    OutputLine, Process, ProcessEnd, ProcessError, ProcessResult, Stream,
+    ExitError, OutputLine, Process, ProcessEnd, ProcessError, ProcessResult, Stream,
 };
 pub use crate::host::service::{Cred, ServiceError};
 pub use crate::host::update::UpdateRequest;
+pub use crate::job::JobFlag;
 
 use crate::host::PluginDescriptor;
 
@@ -81,7 +82,7 @@ pub trait Plugin: Sized + 'static {
     const DESCRIPTOR: &'static PluginDescriptor;
 }
 
-/// What `#[jobtap_plugin]` implements. Its name is what an author reads who has written a second block: the
+/// Implemented by `#[jobtap_plugin]`. Its name addresses an author who has written a second block: the
 /// compiler then reports conflicting implementations of this trait.
 #[doc(hidden)]
 pub trait AllHandlersInOneImplBlock: Sized + 'static {

@@ -1,4 +1,4 @@
-//! The choice of resources for a job from those that are free.
+//! Chooses resources for a job from the free ones.
 //!
 //! It works on runs of equal nodes and takes the best run from a heap, so that a small job costs one step
 //! per run instead of a sort of all nodes. A cluster of equal free nodes is one run.
@@ -38,7 +38,7 @@ impl<'a> Run<'a> {
 
     /// Splits the run after at most `nodes` nodes.
     fn split(self, nodes: u64) -> (Option<Self>, Option<Self>) {
-        // This is less than the length of the run, which fits.
+        // A number that doesn't fit is at least the length of the run.
         match u32::try_from(nodes) {
             Ok(0) => (None, Some(self)),
             Ok(nodes) if u64::from(nodes) < self.len() => {
@@ -78,7 +78,7 @@ impl<'a> Iterator for Candidates<'a> {
     }
 }
 
-/// The number of slots that each node must have.
+/// The number of slots that must fit on each node.
 fn per_node(counts: &Counts) -> u64 {
     counts.nslots.div_ceil(counts.nnodes.max(1))
 }
@@ -145,7 +145,7 @@ fn nodes<'a>(
     None
 }
 
-/// Chooses the requested number of slots, node by node as many as fit.
+/// Chooses the requested number of slots: node by node, as many as fit.
 fn slots(free: &ResourceSet, counts: &Counts) -> Option<ResourceSet> {
     let mut selection = free.select();
     let mut missing = counts.nslots;
@@ -182,7 +182,7 @@ fn slots_of(children: &Children, counts: &Counts, slots: u64) -> Option<Children
     ))
 }
 
-/// The nodes that have enough for a part of a job.
+/// The nodes that have enough resources for a part of a job.
 pub(super) fn with_room(all: &ResourceSet, counts: &Counts) -> Idset {
     let least = if counts.nnodes > 0 { per_node(counts) } else { 1 };
     let mut ranks = Idset::new();
@@ -192,8 +192,65 @@ pub(super) fn with_room(all: &ResourceSet, counts: &Counts) -> Idset {
     ranks
 }
 
+/// What a request needs, and how much of it there is at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Shortage {
+    /// Too few nodes that a job can have to itself.
+    #[error("need {needed} exclusive node(s), only {eligible} eligible")]
+    ExclusiveNodes {
+        /// The number of nodes in the request.
+        needed: u64,
+        /// The number of nodes that are large enough.
+        eligible: u64,
+    },
+    /// Too few nodes that are large enough.
+    #[error("need {needed} node(s) with {cores} cores{} each, only {eligible} eligible", and_gpus(*.gpus))]
+    Nodes {
+        /// The number of nodes in the request.
+        needed: u64,
+        /// The number of cores that each must have.
+        cores: u64,
+        /// The number of gpus that each must have.
+        gpus: u64,
+        /// The number of nodes that are large enough.
+        eligible: u64,
+    },
+    /// Too few gpus for slots with gpus.
+    #[error(
+        "need {needed} slot(s) with {gpus} GPU(s) each, only {available} available (total GPUs: {total})"
+    )]
+    GpuSlots {
+        /// The number of slots in the request.
+        needed: u64,
+        /// The number of gpus of each slot.
+        gpus: u64,
+        /// The number of such slots on all nodes.
+        available: u64,
+        /// The number of gpus on all nodes.
+        total: usize,
+    },
+    /// Too few cores for slots without gpus.
+    #[error(
+        "need {needed} slot(s) of {cores} core(s), only {available} such slot(s) available (total cores: {total})"
+    )]
+    CoreSlots {
+        /// The number of slots in the request.
+        needed: u64,
+        /// The number of cores of each slot.
+        cores: u64,
+        /// The number of such slots on all nodes.
+        available: u64,
+        /// The number of cores on all nodes.
+        total: usize,
+    },
+}
+
+fn and_gpus(gpus: u64) -> String {
+    if gpus > 0 { format!(" and {gpus} GPUs") } else { String::new() }
+}
+
 /// Why a request can't be satisfied even if all resources are free; `None` if it can.
-pub(super) fn refusal(all: &ResourceSet, counts: &Counts) -> Option<String> {
+pub(super) fn shortage(all: &ResourceSet, counts: &Counts) -> Option<Shortage> {
     if choose(all, all, counts).is_some() {
         return None;
     }
@@ -204,27 +261,16 @@ pub(super) fn refusal(all: &ResourceSet, counts: &Counts) -> Option<String> {
     let slots = Run::all_of(all).map(of_run).fold(0, u64::saturating_add);
     let (cores, gpus) = (counts.slot_size, counts.slot_gpus);
     Some(if counts.exclusive {
-        format!("need {} exclusive node(s), only {eligible} eligible", counts.nnodes)
+        Shortage::ExclusiveNodes { needed: counts.nnodes, eligible }
     } else if counts.nnodes > 0 {
-        let with_gpus =
-            if gpus > 0 { format!(" and {} GPUs", gpus * per_node) } else { String::new() };
-        format!(
-            "need {} node(s) with {} cores{with_gpus} each, only {eligible} eligible",
-            counts.nnodes,
-            cores * per_node
-        )
+        let (cores, gpus) = (cores * per_node, gpus * per_node);
+        Shortage::Nodes { needed: counts.nnodes, cores, gpus, eligible }
     } else if gpus > 0 {
-        format!(
-            "need {} slot(s) with {gpus} GPU(s) each, only {slots} available (total GPUs: {})",
-            counts.nslots,
-            all.ngpus()
-        )
+        let total = all.ngpus();
+        Shortage::GpuSlots { needed: counts.nslots, gpus, available: slots, total }
     } else {
-        format!(
-            "need {} slot(s) of {cores} core(s), only {slots} such slot(s) available (total cores: {})",
-            counts.nslots,
-            all.ncores()
-        )
+        let total = all.ncores();
+        Shortage::CoreSlots { needed: counts.nslots, cores, available: slots, total }
     })
 }
 
@@ -236,7 +282,7 @@ mod tests {
     use crate::jobspec::{Jobspec, JobspecBuilder};
     use crate::resource::RankResources;
 
-    /// The documented choice, node by node and core by core.
+    /// The documented choice, made node by node and core by core.
     fn one_by_one(free: &ResourceSet, all: &ResourceSet, counts: &Counts) -> Option<ResourceSet> {
         let mut order: Vec<RankResources<'_>> = free.iter().collect();
         order.sort_by_key(|node| {
@@ -313,7 +359,7 @@ mod tests {
             }
             let counts = job.counts();
             prop_assert_eq!(choose(&free, &all, &counts), one_by_one(&free, &all, &counts));
-            prop_assert_eq!(refusal(&all, &counts).is_none(), choose(&all, &all, &counts).is_some());
+            prop_assert_eq!(shortage(&all, &counts).is_none(), choose(&all, &all, &counts).is_some());
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::job::JobId;
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
 
-/// The most jobs with reservations, which bounds the time of a turn. The jobs after them are considered
+/// The maximum number of jobs with reservations, which bounds the time of a turn. The jobs after them are considered
 /// when earlier ones have started.
 const DEPTH: usize = 64;
 
@@ -19,12 +19,12 @@ const DEPTH: usize = 64;
 /// run, and a job starts out of order only if it delays none of the jobs before it.
 ///
 /// If a job needs the resources of a job without a time limit, its start isn't known: all nodes that it can use are
-/// reserved from the time on at which the other job starts. Jobs whose nodes are drained or offline are passed over: nothing is
+/// reserved from the time at which it could start if the other job ended as soon as it has begun. Jobs whose nodes are drained or offline are passed over: nothing is
 /// reserved for them.
 #[derive(Debug, Default)]
 pub struct Conservative {
-    /// The state of the pool and the jobs for which the last plan was made, so that an unchanged plan is
-    /// not made again.
+    /// The pool's change counter and the jobs for which the last plan was made, so that an unchanged plan is not
+    /// made again.
     planned: Option<(u64, Vec<JobId>)>,
 }
 
@@ -36,14 +36,14 @@ impl Scheduler for Conservative {
     fn turn(&mut self, turn: &mut Turn<'_>) {
         let changes = turn.pool().changes();
         let same = |(pool, of): &(u64, Vec<JobId>)| {
-            *pool == changes && turn.waiting().take(DEPTH).eq(of.iter().copied())
+            *pool == changes && turn.pending().take(DEPTH).eq(of.iter().copied())
         };
         if self.planned.as_ref().is_some_and(same) {
             return;
         }
         let mut plan = Plan::new(turn);
         let mut jobs = Vec::new();
-        for id in turn.waiting() {
+        for id in turn.pending() {
             if jobs.len() == DEPTH {
                 break;
             }
@@ -58,15 +58,15 @@ impl Scheduler for Conservative {
                     turn.allocate(id, Some(&others));
                 }
                 Some(_) => {}
-                // There is no time for the job: it can never run, which `allocate` finds out, or not before a
-                // maintenance without an end begins.
+                // The plan has no time for the job: either it can never run, which `allocate` finds out, or a
+                // maintenance without an end begins too soon.
                 None => drop(turn.allocate(id, None)),
             }
         }
         self.planned = Some((turn.pool().changes(), jobs));
     }
 
-    fn left(&mut self, _: JobId) {
+    fn job_left(&mut self, _: JobId) {
         self.planned = None;
     }
 }
@@ -75,7 +75,7 @@ impl Scheduler for Conservative {
 struct Plan {
     /// In order of time. A span lasts until the next one begins.
     spans: Vec<Span>,
-    /// The resources of jobs whose end isn't known, with the time from which on they have them.
+    /// The resources of jobs whose end isn't known, each with the time at which the job gets them.
     open: Vec<(f64, ResourceSet)>,
 }
 
@@ -117,7 +117,7 @@ impl Plan {
         plan
     }
 
-    /// Splits a span so that one begins at `at`, and returns the index of that one.
+    /// Splits a span so that one begins at `at`, and returns the index of the new span.
     fn cut(&mut self, at: f64) -> usize {
         let next = self.spans.partition_point(|span| span.from < at);
         let begins = self.spans.get(next).is_some_and(|span| span.from == at);
@@ -150,11 +150,34 @@ impl Plan {
                 return Some(Start { now: index == 0, resources });
             }
         }
-        let resources = turn.pool().some_day(jobspec)?;
-        let open = self.open.iter().filter(|(_, open)| open.intersects(&resources));
-        let from = open.map(|(from, _)| *from).min_by(f64::total_cmp)?;
+        let resources = turn.pool().eligible_resources(jobspec)?;
+        let from = self.possible_from(turn, jobspec, &resources)?;
         self.take(from, f64::INFINITY, &resources);
+        self.open.push((from, resources.clone()));
         Some(Start { now: false, resources })
+    }
+
+    /// The earliest time at which a job could start if the jobs without a known end that hold some of `resources` ended
+    /// as soon as they begin.
+    fn possible_from(
+        &self,
+        turn: &Turn<'_>,
+        jobspec: &Jobspec,
+        resources: &ResourceSet,
+    ) -> Option<f64> {
+        let open = self.open.iter().filter(|(_, open)| open.intersects(resources));
+        let cores = jobspec.counts().ncores();
+        let first = open.clone().map(|(from, _)| *from).min_by(f64::total_cmp)?;
+        let fits = |span: &&Span| {
+            let mut free = span.free.clone();
+            let begun = open.clone().filter(|(from, _)| *from <= span.from);
+            begun.for_each(|(_, open)| free.union_with(open));
+            // Counting is cheaper than choosing.
+            free.ncores() as u64 >= cores
+                && turn.pool().choose_at(&free, jobspec, span.from).is_some()
+        };
+        let spans = self.spans.iter().filter(|span| span.from >= first);
+        Some(spans.clone().find(fits).map_or(first, |span| span.from))
     }
 
     fn take(&mut self, from: f64, end: f64, resources: &ResourceSet) {

@@ -9,13 +9,14 @@ use crate::job::JobId;
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
 
-/// The most jobs with an estimate, as in Flux's simple scheduler.
+/// The maximum number of jobs with an estimate, as in Flux's simple scheduler.
 const DEPTH: usize = 8;
 
-/// The most searches for resources for one queue, so that an estimate costs the same on any cluster.
+/// The maximum number of searches for resources for one queue, so that an estimate costs the same on any
+/// cluster.
 const TRIES: usize = 64;
 
-/// The most ends of jobs that are considered for one queue, for the same reason.
+/// The maximum number of job ends that are considered for one queue, for the same reason.
 const STEPS: usize = 1024;
 
 /// The running jobs by their expected ends. Jobs without a time limit are left out.
@@ -32,17 +33,17 @@ impl<'a> Ends<'a> {
 }
 
 /// Estimates the start times of the next jobs, in UNIX seconds. There are no estimates for jobs after a
-/// pending job without a time limit, or for those that need the resources of such a running job.
+/// pending job without a time limit, or for jobs that need the resources of a running job without one.
 pub(crate) fn estimate<'a>(
     pool: &Pool,
     now: f64,
     running: &Ends<'_>,
-    waiting: impl Iterator<Item = (JobId, &'a Jobspec)>,
+    pending: impl Iterator<Item = (JobId, &'a Jobspec)>,
 ) -> Vec<(JobId, f64)> {
     let (mut running, mut started) = (running.0.iter().peekable(), Started::default());
     let (mut at, mut free, mut tries) = (now, pool.free().clone(), 0);
     let mut starts = Vec::new();
-    for (id, jobspec) in waiting.take(DEPTH) {
+    for (id, jobspec) in pending.take(DEPTH) {
         let resources = loop {
             if free.ncores() as u64 >= jobspec.counts().ncores() {
                 tries += 1;

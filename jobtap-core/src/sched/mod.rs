@@ -10,12 +10,13 @@ mod queue;
 mod registry;
 mod turn;
 
+pub use choice::Shortage;
 pub use conservative::Conservative;
 pub(crate) use estimate::{Ends, estimate};
 pub use policies::{Easy, Fifo, Reservation};
-pub use pool::{Answer, Maintenance, Pool};
+pub use pool::{Answer, Infeasible, Maintenance, Pool};
 pub use queue::AllocQueue;
 pub(crate) use queue::Place;
 pub(crate) use registry::OWN;
-pub use registry::SchedulerDescriptor;
+pub use registry::{SchedulerDescriptor, TableError};
 pub use turn::{Decision, Running, Scheduler, Turn};

@@ -4,9 +4,9 @@
 //! the lowest rank. On a node the lowest free ids are chosen first. Only nodes that match the job's
 //! constraint (RFC 31) are eligible.
 
-use super::choice::{choose, refusal, with_room};
+use super::choice::{Shortage, choose, shortage, with_room};
 use crate::jobspec::{Counts, Jobspec};
-use crate::resource::{Constraint, Idset, ResourceSet};
+use crate::resource::{Constraint, ConstraintError, Idset, ResourceSet};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -20,15 +20,15 @@ pub struct Pool {
     all: ResourceSet,
     /// Resources that are not allocated, including nodes that are down or excluded.
     unallocated: ResourceSet,
-    /// Of these, the resources on nodes that are neither down nor excluded; `None` if those are all of them, which is so
-    /// while `out` is empty: then an allocation changes one set and not two.
+    /// The part of `unallocated` on nodes that are neither down nor excluded. `None` if that is all of it, which is so
+    /// while `out` is empty: then an allocation changes one set instead of two.
     up: Option<ResourceSet>,
     down: Idset,
     /// Nodes that are down or excluded.
     out: Idset,
     maintenance: Vec<Maintenance>,
     changes: u64,
-    /// Counts the changes of the nodes that can be used.
+    /// Counts changes to the set of usable nodes.
     node_changes: u64,
     /// Requests that are known to be satisfiable if no other job runs and all nodes are up.
     feasible: RequestSet,
@@ -45,10 +45,24 @@ pub struct Pool {
 pub enum Answer {
     /// The job has been allocated these resources.
     Granted(ResourceSet),
-    /// The request can't be satisfied now, but when other jobs have finished.
+    /// The request can't be satisfied now, but can be when other jobs have finished.
     Busy,
     /// The request can never be satisfied, for this reason.
-    Never(String),
+    Never(Infeasible),
+}
+
+/// Why a job can never run with the resources of the instance.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Infeasible {
+    /// Its constraint is malformed, which is so only if the jobspec wasn't validated.
+    #[error("unsatisfiable request: attributes.system.constraints: {0}")]
+    Constraint(#[from] ConstraintError),
+    /// It needs more than there is.
+    #[error("unsatisfiable request: {0}")]
+    Shortage(#[from] Shortage),
+    /// It would end at a time that can't be written.
+    #[error("the job's duration is out of range")]
+    NoEnd,
 }
 
 impl Pool {
@@ -77,8 +91,8 @@ impl Pool {
         self.changes
     }
 
-    /// A counter that increases when other nodes can be used than before. As long as it stays the same, so does the
-    /// answer of [`lacks_nodes`](Self::lacks_nodes), but that a maintenance comes nearer.
+    /// A counter that increases when the set of usable nodes changes. As long as it stays the same, so does the answer
+    /// of [`lacks_nodes`](Self::lacks_nodes), unless a maintenance has come too near.
     pub fn node_changes(&self) -> u64 {
         self.node_changes
     }
@@ -141,7 +155,7 @@ impl Pool {
         self.other_nodes();
     }
 
-    /// Forgets what depends on the nodes that can be used.
+    /// Clears the cached answers that depend on the usable nodes.
     fn other_nodes(&mut self) {
         self.present.clear();
         self.absent.clear();
@@ -161,7 +175,7 @@ impl Pool {
         self.other_nodes();
     }
 
-    /// Must be called when the expected end of a running job has changed, on which reservations depend.
+    /// Must be called when the expected end of a running job has changed, since reservations depend on it.
     pub fn ends_have_changed(&mut self) {
         self.changes += 1;
     }
@@ -176,7 +190,7 @@ impl Pool {
         self.allocate_except(jobspec, now, None)
     }
 
-    /// Like [`allocate`](Self::allocate), from what is free and not in `except`.
+    /// Like [`allocate`](Self::allocate), but only from free resources that are not in `except`.
     pub fn allocate_except(
         &mut self,
         jobspec: &Jobspec,
@@ -189,7 +203,7 @@ impl Pool {
         let counts = jobspec.counts();
         let constraint = match constraint(jobspec) {
             Ok(constraint) => constraint,
-            Err(text) => return Answer::Never(unsatisfiable(&text)),
+            Err(error) => return Answer::Never(error.into()),
         };
         let free = match except {
             None => Cow::Borrowed(self.free()),
@@ -209,7 +223,7 @@ impl Pool {
         };
         // This only fails if the expiration is not after `now`, which the lines above rule out.
         if chosen.set_times(now, expiration).is_err() {
-            return Answer::Never("the job's duration is out of range".to_owned());
+            return Answer::Never(Infeasible::NoEnd);
         }
         self.take(&chosen);
         chosen.remove_local_properties();
@@ -252,8 +266,8 @@ impl Pool {
     fn refuse(&mut self, jobspec: &Jobspec, constraint: &Constraint, whole: bool) -> Answer {
         if !self.feasible.has(jobspec) {
             let all = eligible(&self.all, constraint);
-            if let Some(text) = refusal(&all, &jobspec.counts()) {
-                return Answer::Never(unsatisfiable(&text));
+            if let Some(shortage) = shortage(&all, &jobspec.counts()) {
+                return Answer::Never(shortage.into());
             }
             self.feasible.note(jobspec);
         }
@@ -263,16 +277,16 @@ impl Pool {
         Answer::Busy
     }
 
-    /// Whether a job that can run in principle can't run on the nodes that there are, whatever ends: some are drained,
-    /// offline, or under a maintenance that has no end and in which it would run if it started at `now` (UNIX seconds).
-    /// The job can't start before the nodes change, and nobody knows when that will be.
+    /// Whether a feasible job can't run on the usable nodes, even if all other jobs end: the other nodes are drained,
+    /// offline, or under a maintenance that has no end and would affect the job if it started at `now` (UNIX seconds).
+    /// The job can't start before the nodes change, and it isn't known when that will be.
     pub fn lacks_nodes(&mut self, jobspec: &Jobspec, now: f64) -> bool {
         let duration = limit(jobspec);
         let endless = self.maintenance.iter().filter(|m| m.to == f64::INFINITY);
         let closed = endless.filter(|m| m.concerns(now, duration));
         let closed = closed.fold(Idset::new(), |all, m| all.union(&m.ranks));
         if !closed.is_empty() {
-            // The answer depends on the time limit, too.
+            // Not cached: the answer depends on the time limit, too.
             let there = self.up(&self.all).without_ranks(&closed);
             return self.is_feasible(jobspec) && self.choose_from(&there, jobspec).is_none();
         }
@@ -302,8 +316,8 @@ impl Pool {
         is_feasible
     }
 
-    /// The nodes that match the job's constraint and have enough for a part of the job if no other job runs, including
-    /// nodes that are down.
+    /// The nodes that match the job's constraint and have enough resources for a part of the job if no other job runs,
+    /// including nodes that are down.
     pub fn eligible_ranks(&self, jobspec: &Jobspec) -> Idset {
         let constraint = constraint(jobspec).unwrap_or(Constraint::Always);
         with_room(&eligible(&self.all, &constraint), &jobspec.counts())
@@ -318,12 +332,12 @@ impl Pool {
     }
 
     /// Whether a job could run on the nodes that are up if there were no other jobs and no maintenance.
-    pub fn waits_for_maintenance(&self, jobspec: &Jobspec) -> bool {
+    pub fn could_run_without_maintenance(&self, jobspec: &Jobspec) -> bool {
         self.choose_from(&self.all, jobspec).is_some()
     }
 
     /// Whether a job could start now if all nodes were up.
-    pub fn waits_for_nodes(&self, jobspec: &Jobspec) -> bool {
+    pub fn could_start_with_all_nodes_up(&self, jobspec: &Jobspec) -> bool {
         let constraint = constraint(jobspec).unwrap_or(Constraint::Always);
         let unallocated = self.all.intersection(&self.unallocated);
         self.choose(&unallocated, &constraint, &jobspec.counts()).is_some()
@@ -343,9 +357,9 @@ impl Pool {
         self.choose_from(&free, jobspec)
     }
 
-    /// What a job may get whose start isn't known: all of the nodes that it can use, since any of them may become free
-    /// first. `None` if it can't run on those that are there.
-    pub(super) fn some_day(&self, jobspec: &Jobspec) -> Option<ResourceSet> {
+    /// The resources that a job may get if its start isn't known: all nodes that it can use, since any of them may
+    /// become free first. `None` if it can't run on the usable nodes.
+    pub(super) fn eligible_resources(&self, jobspec: &Jobspec) -> Option<ResourceSet> {
         self.choose_at(&self.all, jobspec, f64::INFINITY)?;
         Some(self.all.with_ranks(&self.eligible_ranks(jobspec)))
     }
@@ -374,10 +388,10 @@ impl Pool {
     ///
     /// # Errors
     /// The reason why the job can never run.
-    pub fn feasible(&self, jobspec: &Jobspec) -> Result<(), String> {
-        let constraint = constraint(jobspec).map_err(|text| unsatisfiable(&text))?;
-        match refusal(&eligible(&self.all, &constraint), &jobspec.counts()) {
-            Some(text) => Err(unsatisfiable(&text)),
+    pub fn feasible(&self, jobspec: &Jobspec) -> Result<(), Infeasible> {
+        let constraint = constraint(jobspec)?;
+        match shortage(&eligible(&self.all, &constraint), &jobspec.counts()) {
+            Some(shortage) => Err(shortage.into()),
             None => Ok(()),
         }
     }
@@ -422,20 +436,12 @@ pub(super) fn limit(jobspec: &Jobspec) -> f64 {
     Some(jobspec.duration()).filter(|limit| *limit > 0.0).unwrap_or(f64::INFINITY)
 }
 
-fn unsatisfiable(why: &str) -> String {
-    format!("unsatisfiable request: {why}")
-}
-
 /// The job's constraint, which may be malformed if the jobspec was not validated.
-fn constraint(jobspec: &Jobspec) -> Result<Constraint, String> {
-    jobspec.constraints().map_or(Ok(Constraint::Always), |value| {
-        Constraint::from_value(value)
-            .map_err(|error| format!("attributes.system.constraints: {error}"))
-    })
+fn constraint(jobspec: &Jobspec) -> Result<Constraint, ConstraintError> {
+    jobspec.constraints().map_or(Ok(Constraint::Always), Constraint::from_value)
 }
 
-/// The part of `set` that matches a constraint. Nothing is copied for jobs without one, which are the
-/// most.
+/// The part of `set` that matches a constraint. Most jobs have none, and nothing is copied for them.
 fn eligible<'a>(set: &'a ResourceSet, constraint: &Constraint) -> Cow<'a, ResourceSet> {
     match constraint {
         Constraint::Always => Cow::Borrowed(set),
@@ -478,17 +484,16 @@ impl Maintenance {
     }
 }
 
-/// The most requests in a set; a set that is full is cleared.
+/// The maximum number of requests in a set; a full set is cleared.
 const MOST: usize = 256;
 
 /// A set of requests, which are equal if their counts and constraints are, since these decide which
 /// nodes can satisfy them.
 ///
-/// Pools and schedulers remember answers with it, so that many equal pending jobs cost one search of the
-/// nodes.
+/// Pools and schedulers cache answers with it, so that many equal pending jobs cost one search of the nodes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RequestSet {
-    /// Requests without a constraint, which are the most.
+    /// Requests without a constraint, as most are.
     plain: FxHashSet<Counts>,
     constrained: FxHashMap<Counts, Vec<Value>>,
     number: usize,
@@ -567,9 +572,9 @@ mod tests {
 
     #[test]
     fn refuses_an_unsatisfiable_request_with_the_reason() {
-        let Answer::Never(text) = pool("0-3").allocate(&job(5, 1), 1.0) else { panic!() };
+        let Answer::Never(never) = pool("0-3").allocate(&job(5, 1), 1.0) else { panic!() };
         assert_eq!(
-            text,
+            never.to_string(),
             "unsatisfiable request: need 5 slot(s) of 1 core(s), only 4 such slot(s) available \
              (total cores: 4)"
         );
@@ -659,9 +664,9 @@ mod tests {
             ),
         ] {
             let text = format!("unsatisfiable request: {text}");
-            assert_eq!(cluster().feasible(&job), Err(text.clone()));
+            assert_eq!(cluster().feasible(&job).unwrap_err().to_string(), text);
             let Answer::Never(never) = cluster().allocate(&job, 1.0) else { panic!() };
-            assert_eq!(never, text);
+            assert_eq!(never.to_string(), text);
         }
         assert_eq!(
             cluster().feasible(&requires(JobspecBuilder::new(["true"]).nodes(2), "ssd")),
@@ -673,11 +678,11 @@ mod tests {
     fn refuses_a_malformed_constraint() {
         let mut value = job(1, 1).value().clone();
         crate::jobspec::path::set(&mut value, "attributes.system.constraints", 1.into()).unwrap();
-        let Answer::Never(text) = cluster().allocate(&Jobspec::unvalidated(value), 1.0) else {
+        let Answer::Never(never) = cluster().allocate(&Jobspec::unvalidated(value), 1.0) else {
             panic!()
         };
         assert_eq!(
-            text,
+            never.to_string(),
             "unsatisfiable request: attributes.system.constraints: constraint must be JSON object"
         );
     }

@@ -6,15 +6,15 @@ use std::collections::BTreeSet;
 
 use crate::job::JobId;
 
-/// The place of a job in the order, by which those of several queues are compared.
+/// The place of a job in the order; it can be compared with places in other queues.
 pub(crate) type Place = (Reverse<u32>, JobId);
 
 /// The jobs in SCHED in the order in which they get resources: by descending priority, then by id.
 ///
-/// A job is found by its id and the priority with which it was inserted, which the engine knows of each job. Inserting
-/// and removing take logarithmic time.
+/// A job is found by its id and the priority with which it was inserted, both of which the engine knows. Inserting and
+/// removing take logarithmic time.
 ///
-/// Jobs that were [set aside](Self::set_aside) wait too, but not in the order, until they are called back.
+/// Jobs that were [set aside](Self::set_aside) stay in the queue, but not in the order, until they are called back.
 ///
 /// ```
 /// use jobtap_core::job::JobId;
@@ -36,7 +36,7 @@ pub struct AllocQueue {
 }
 
 impl AllocQueue {
-    /// Adds a job. One that is in the queue with another priority is to be removed first.
+    /// Adds a job. A job that is in the queue with another priority must be removed first.
     pub fn insert(&mut self, id: JobId, priority: u32) {
         let job = (Reverse(priority), id);
         self.aside.remove(&job);
@@ -82,7 +82,7 @@ impl AllocQueue {
         self.order.first().copied()
     }
 
-    /// The jobs in order that go before a job of another queue; without one, all.
+    /// The jobs in order that go before `until`, the place of a job in another queue; all jobs if it is `None`.
     pub(crate) fn before(&self, until: Option<Place>) -> impl Iterator<Item = JobId> + use<'_> {
         let jobs = self.order.iter().take_while(move |job| until.is_none_or(|until| **job < until));
         jobs.map(|(_, id)| *id)
@@ -93,7 +93,7 @@ impl AllocQueue {
         self.order.iter().map(|(_, id)| *id)
     }
 
-    /// Number of jobs, with those that were set aside.
+    /// Number of jobs, including those that were set aside.
     pub fn len(&self) -> usize {
         self.order.len() + self.aside.len()
     }

@@ -9,6 +9,49 @@ use super::policies::{Easy, Fifo};
 use super::turn::Scheduler;
 use crate::SDK_VERSION;
 
+/// Makes the scheduler of a queue from the table `policy.scheduler`, or says what is wrong in that table.
+type NewScheduler = fn(&Value) -> Result<Box<dyn Scheduler>, TableError>;
+
+/// What is wrong in the table of a scheduler, for the administrator. The manager prefixes the place of the table.
+///
+/// `?` converts any [`std::error::Error`] into it.
+///
+/// ```
+/// use jobtap_core::sched::TableError;
+/// use serde_json::Value;
+///
+/// fn most(table: &Value) -> Result<u64, TableError> {
+///     match table.get("most").and_then(Value::as_str) {
+///         None => Err(TableError::new("most: must be a number of tasks, as text")),
+///         Some(most) => Ok(most.parse()?),
+///     }
+/// }
+/// let wrong = most(&serde_json::json!({"most": "x"})).unwrap_err();
+/// assert_eq!(wrong.to_string(), "invalid digit found in string");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableError(String);
+
+impl TableError {
+    /// Makes the error; the text names the key and says what it must be.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Display for TableError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+// This is why `TableError` isn't a `std::error::Error`: the conversion would overlap with that of the standard library.
+impl<E: std::error::Error> From<E> for TableError {
+    fn from(error: E) -> Self {
+        Self(error.to_string())
+    }
+}
+
 /// Describes a scheduler that a configuration can name. Made by [`scheduler!`](crate::scheduler!).
 pub struct SchedulerDescriptor {
     /// The name in the configuration.
@@ -19,9 +62,8 @@ pub struct SchedulerDescriptor {
     pub crate_version: &'static str,
     /// The version of the SDK that it was compiled with.
     pub sdk: &'static str,
-    /// Makes the scheduler of a queue from the table `policy.scheduler`. An error is a message about that
-    /// table.
-    pub new: fn(&Value) -> Result<Box<dyn Scheduler>, String>,
+    /// Makes the scheduler of a queue from the table `policy.scheduler`.
+    pub new: NewScheduler,
 }
 
 impl fmt::Debug for SchedulerDescriptor {
@@ -34,15 +76,12 @@ impl fmt::Debug for SchedulerDescriptor {
     }
 }
 
-const fn own(
-    name: &'static str,
-    new: fn(&Value) -> Result<Box<dyn Scheduler>, String>,
-) -> SchedulerDescriptor {
+const fn own(name: &'static str, new: NewScheduler) -> SchedulerDescriptor {
     let (crate_name, crate_version) = (env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
     SchedulerDescriptor { name, crate_name, crate_version, sdk: SDK_VERSION, new }
 }
 
-/// The schedulers of jobtap. `strict` and `fcfs` are other names of `fifo`, the second one Fluxion's.
+/// The schedulers of jobtap. `strict` and `fcfs` (Fluxion's name) are other names of `fifo`.
 pub(crate) static OWN: [SchedulerDescriptor; 5] = [
     own("easy", |_| Ok(Box::<Easy>::default())),
     own("conservative", |_| Ok(Box::<Conservative>::default())),
@@ -54,8 +93,8 @@ pub(crate) static OWN: [SchedulerDescriptor; 5] = [
 /// Registers a scheduler, which `policy.scheduler.queue-policy` can then name in every manager that the
 /// crate is linked into.
 ///
-/// The expression is a function from the table `policy.scheduler` to the boxed scheduler, or to a message
-/// about a mistake in that table. It is called once for each queue.
+/// The expression is a function from the table `policy.scheduler` to the boxed scheduler, or to a
+/// [`TableError`](crate::sched::TableError) about that table. It is called once for each queue.
 ///
 /// ```
 /// use jobtap_core::job::JobId;
@@ -71,7 +110,7 @@ pub(crate) static OWN: [SchedulerDescriptor; 5] = [
 ///     }
 ///
 ///     fn turn(&mut self, turn: &mut Turn<'_>) {
-///         let mut jobs: Vec<JobId> = turn.waiting().collect();
+///         let mut jobs: Vec<JobId> = turn.pending().collect();
 ///         let limit = |id: &JobId| turn.jobspec(*id).map_or(f64::INFINITY, |job| job.duration());
 ///         jobs.sort_by(|a, b| limit(a).total_cmp(&limit(b)));
 ///         for id in jobs {
@@ -81,7 +120,7 @@ pub(crate) static OWN: [SchedulerDescriptor; 5] = [
 ///         }
 ///     }
 ///
-///     fn left(&mut self, _: JobId) {}
+///     fn job_left(&mut self, _: JobId) {}
 /// }
 ///
 /// jobtap_core::scheduler! {

@@ -11,7 +11,7 @@ use crate::resource::ResourceSet;
 ///
 /// A site chooses a scheduler by `policy.scheduler.queue-policy`; a crate registers its own with
 /// [`scheduler!`](crate::scheduler!). Each queue has a scheduler of its own, except for virtual queues,
-/// which use that of their parent. All schedulers allocate from one pool.
+/// which use their parent's. All schedulers allocate from one pool.
 ///
 /// A scheduler is called when a job has entered or left a queue and when resources have been freed. A job
 /// gets allocated resources at once; jobs without an allocation are offered again in the next turn. A
@@ -26,7 +26,7 @@ pub trait Scheduler {
 
     /// Called when a job has left the queue. The scheduler must drop what it knows about the job, which may
     /// come back with another jobspec.
-    fn left(&mut self, id: JobId);
+    fn job_left(&mut self, id: JobId);
 }
 
 /// A running job, as a scheduler sees it.
@@ -43,13 +43,14 @@ pub struct Turn<'a> {
     pub(crate) now: f64,
     pub(crate) pool: &'a mut Pool,
     pub(crate) queue: &'a AllocQueue,
-    /// The place of a job in another queue, which goes before the jobs behind it.
+    /// The place of the first job in another queue. Jobs of this queue behind it take no part in the turn.
     pub(crate) until: Option<Place>,
     /// The jobspec of a pending job.
     pub(crate) jobspec: &'a dyn Fn(JobId) -> Option<&'a Jobspec>,
     /// The running jobs.
     pub(crate) running: &'a dyn Fn() -> Vec<Running<'a>>,
-    /// Valid even if the scheduler panics, since the pool has already allocated the resources.
+    /// The decisions so far. They are valid even if the scheduler panics, since the pool has already allocated the
+    /// resources.
     pub(crate) decided: &'a mut Vec<(JobId, Decision)>,
     /// Jobs that lack nodes.
     pub(crate) passed_over: &'a mut Vec<JobId>,
@@ -73,9 +74,9 @@ impl<'a> Turn<'a> {
     /// The pending jobs of the queue by descending priority, then by submission. Jobs that were decided
     /// or [passed over](Self::pass_over) in this turn are still among them, those that were passed over before are not.
     ///
-    /// Where queues share nodes, jobs behind the first one of another queue are missing in some turns: that one goes
-    /// first. In the last turn they are all there.
-    pub fn waiting(&self) -> impl Iterator<Item = JobId> + use<'a> {
+    /// Where queues share nodes, some turns lack the jobs behind the first job of another queue, which goes first. The
+    /// last turn has all jobs.
+    pub fn pending(&self) -> impl Iterator<Item = JobId> + use<'a> {
         self.queue.before(self.until)
     }
 
@@ -84,7 +85,7 @@ impl<'a> Turn<'a> {
         (self.jobspec)(id)
     }
 
-    /// The running jobs, with those that got their resources in this turn.
+    /// The running jobs, including those that got their resources in this turn.
     pub fn running(&self) -> Vec<Running<'_>> {
         let mut running = (self.running)();
         running.extend(self.decided.iter().filter_map(|(_, decision)| match decision {
@@ -107,12 +108,12 @@ impl<'a> Turn<'a> {
         self.pool.fits(jobspec, self.now)
     }
 
-    /// Passes over a job that lacks nodes: too few of those that it could use are up, whatever ends, since others are
-    /// drained, offline, or under a maintenance without an end. Nobody knows when they return, so nothing should be
-    /// reserved for the job, and no other job should wait for it.
+    /// Passes over a job that lacks nodes: even if all other jobs ended, too few of the nodes that it could use would
+    /// be up, since others are drained, offline, or under a maintenance without an end. It isn't known when these
+    /// return, so nothing should be reserved for the job, and no other job should wait for it.
     ///
-    /// Returns whether that is so. Then the job isn't offered again until the nodes have changed, and `jobtap job why`
-    /// says which nodes it waits for. A scheduler that doesn't call this keeps its order instead.
+    /// Returns whether the job lacks nodes. If so, it isn't offered again until the nodes have changed. `jobtap job
+    /// why` then says which nodes it waits for. A scheduler that doesn't call this keeps its order instead.
     pub fn pass_over(&mut self, id: JobId) -> bool {
         let Some(jobspec) = self.jobspec(id) else { return false };
         let lacks_nodes = self.pool.lacks_nodes(jobspec, self.now);
@@ -131,7 +132,7 @@ impl<'a> Turn<'a> {
         let decision = match self.pool.allocate_except(jobspec, self.now, except) {
             Answer::Busy => return false,
             Answer::Granted(resources) => Decision::Granted(resources),
-            Answer::Never(reason) => Decision::Never(reason),
+            Answer::Never(why) => Decision::Never(why.to_string()),
         };
         self.decided.push((id, decision));
         true

@@ -1,15 +1,27 @@
-//! A simulation of a trace in memory, as a test of a policy makes it.
+//! Simulates a trace in memory, for tests of policies.
 
 use serde_json::{Value, json};
 
 use super::results::Results;
 use super::simulator::{Setup, Simulator};
 use super::trace::Trace;
-use crate::host::{RegistryBuilder, Ticks};
+use crate::engine::StartError;
+use crate::host::{RegistryBuilder, RegistryError, Ticks};
 use crate::plugin::Plugin;
 use crate::resource::{Children, Hostlist, Idset, ResourceSet};
 use crate::sched::SchedulerDescriptor;
-use crate::testing::of_kit;
+use crate::testing::with_kit_defaults;
+
+/// Why a simulation doesn't start.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SimulationError {
+    /// The plugins or schedulers can't be linked together.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// The engine or a plugin refuses the configuration.
+    #[error(transparent)]
+    Engine(#[from] StartError),
+}
 
 /// A simulation of a trace in memory, for tests of policies. [The module](super) has an example.
 #[derive(Debug, Default)]
@@ -46,12 +58,12 @@ impl Simulation {
         self
     }
 
-    /// One host with so many cores.
+    /// Sets the resources to one host with this many cores.
     pub fn cores(self, cores: u32) -> Self {
         self.nodes(1, cores)
     }
 
-    /// So many hosts, each with so many cores.
+    /// Sets the resources to this many hosts, each with this many cores.
     ///
     /// # Panics
     /// If there are no nodes or no cores.
@@ -73,11 +85,11 @@ impl Simulation {
     ///
     /// # Errors
     /// The reason why the manager can't start, such as an invalid configuration of a plugin.
-    pub fn run(self, trace: &Trace) -> Result<Results, String> {
-        let registry = self.registry.build().map_err(|error| error.to_string())?;
+    pub fn run(self, trace: &Trace) -> Result<Results, SimulationError> {
+        let registry = self.registry.build()?;
         let config = self.config.unwrap_or_else(|| json!({}));
         let loaded = registry.plugins().filter(|plugin| self.loaded.contains(&plugin.name));
-        let config = of_kit(&config, loaded);
+        let config = with_kit_defaults(&config, loaded);
         let resources = self.resources.or_else(|| machine(1, 4, 0)).unwrap_or_default();
         let mut simulator = Simulator::new(Setup {
             config,
@@ -87,8 +99,7 @@ impl Simulation {
             ticks: Ticks::default(),
             start: trace.header.start,
             places: usize::MAX,
-        })
-        .map_err(|error| error.to_string())?;
+        })?;
         for job in &trace.jobs {
             simulator.submit(job);
         }
@@ -97,7 +108,7 @@ impl Simulation {
     }
 }
 
-/// A machine of equal hosts `node0` and so on; `None` without nodes or cores.
+/// A machine of equal hosts `node0`, `node1` and so on; `None` without nodes or cores.
 pub fn machine(nodes: u32, cores: u32, gpus: u32) -> Option<ResourceSet> {
     let (last, cores) = (nodes.checked_sub(1)?, Idset::from(0..=cores.checked_sub(1)?));
     let gpus = gpus.checked_sub(1).map_or_else(Idset::new, |last| Idset::from(0..=last));

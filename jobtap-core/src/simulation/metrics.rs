@@ -1,19 +1,22 @@
-//! The metrics of a schedule, as its literature defines them.
+//! The metrics of a schedule, as defined in the literature.
 //!
 //! | metric | definition | source |
 //! |---|---|---|
 //! | wait | start - submission | |
 //! | turnaround | end - submission, also called response or flow time | |
-//! | bounded slowdown | max(1, turnaround / max(run time, 10 s)) | Feitelson, Rudolph, Schwiegelshohn, Sevcik, Wong 1997; Mu'alem, Feitelson 2001 |
-//! | utilisation | core seconds allocated / (cores of the machine × time from the first submission to the last end) | |
-//! | fairness | (Σx)² / (n Σx²) over the mean bounded slowdown x of each user: 1 when all fare alike, 1/n at worst | Jain, Chiu, Hawe 1984 |
+//! | bounded slowdown | max(1, turnaround / max(run time, 10 s)) | Feitelson et al. 1997; Mu'alem, Feitelson 2001 |
+//! | utilization | core seconds allocated / (cores of the machine × time from the first submission to the last end) | |
+//! | fairness | (Σx)² / (n Σx²) over the users' mean bounded slowdowns x: 1 if equal, 1/n at worst | Jain et al. 1984 |
 //! | backfill rate | jobs that got resources while a job of their queue was before them / jobs that got resources | |
+//!
+//! The sources' authors are Feitelson, Rudolph, Schwiegelshohn, Sevcik, Wong (1997); Mu'alem, Feitelson (2001); and
+//! Jain, Chiu, Hawe (1984).
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::results::{Outcome, Results};
+use super::results::{Results, SimulatedJob};
 use crate::job::JobResult;
 
 /// The distribution of a value over jobs. All fields are 0 when there are no jobs.
@@ -37,10 +40,10 @@ impl Distribution {
     /// ```
     /// use jobtap_core::simulation::Distribution;
     ///
-    /// let of = Distribution::of([4.0, 1.0, 3.0, 2.0]);
+    /// let of = Distribution::from_values([4.0, 1.0, 3.0, 2.0]);
     /// assert_eq!((of.mean, of.median, of.p90, of.max), (2.5, 2.0, 4.0, 4.0));
     /// ```
-    pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
+    pub fn from_values(values: impl IntoIterator<Item = f64>) -> Self {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
         let Some(max) = values.last().copied() else { return Self::default() };
@@ -63,9 +66,9 @@ impl Distribution {
 pub struct Group {
     /// The user, the queue, or the sizes in cores.
     pub name: String,
-    /// Jobs that ended.
+    /// The number of jobs that finished.
     pub jobs: u64,
-    /// Their core seconds.
+    /// The core seconds of all jobs in the group, including running ones.
     pub core_seconds: f64,
     /// From submission to start, in seconds.
     pub wait: Distribution,
@@ -88,7 +91,7 @@ pub struct Metrics {
     pub timeout: u64,
     /// Those that failed.
     pub failed: u64,
-    /// Those that were cancelled.
+    /// Those that were canceled.
     pub canceled: u64,
     /// Those that were pending at the end.
     pub pending: u64,
@@ -98,7 +101,7 @@ pub struct Metrics {
     pub makespan: f64,
     /// The share of the machine that was allocated in this time.
     pub utilization: f64,
-    /// Jobs that got resources before a job that was before them.
+    /// Jobs that got resources while a job of their queue was before them.
     pub backfilled: u64,
     /// Their share of the jobs that got resources.
     pub backfill_rate: f64,
@@ -119,35 +122,36 @@ pub struct Metrics {
 }
 
 /// How long a job had its resources, times its cores. At the end of a simulation it may still have them.
-fn core_seconds(job: &Outcome, end: f64) -> f64 {
+fn core_seconds(job: &SimulatedJob, end: f64) -> f64 {
     let Some(from) = job.allocated else { return 0.0 };
     (job.freed.unwrap_or(end) - from) * job.cores as f64
 }
 
 impl Group {
-    fn of(name: String, jobs: &[&Outcome], end: f64) -> Self {
+    fn from_jobs(name: String, jobs: &[&SimulatedJob], end: f64) -> Self {
         let ended = || jobs.iter().filter(|job| job.turnaround().is_some());
         Self {
             name,
             jobs: ended().count() as u64,
             core_seconds: jobs.iter().map(|job| core_seconds(job, end)).sum(),
-            wait: Distribution::of(ended().filter_map(|job| job.wait())),
-            turnaround: Distribution::of(ended().filter_map(|job| job.turnaround())),
-            slowdown: Distribution::of(ended().filter_map(|job| job.slowdown())),
+            wait: Distribution::from_values(ended().filter_map(|job| job.wait())),
+            turnaround: Distribution::from_values(ended().filter_map(|job| job.turnaround())),
+            slowdown: Distribution::from_values(ended().filter_map(|job| job.slowdown())),
         }
     }
 }
 
 impl Metrics {
     /// The metrics of a simulation.
-    pub fn of(results: &Results) -> Self {
-        let jobs: Vec<&Outcome> = results.jobs.iter().collect();
-        let all = Group::of(String::new(), &jobs, results.end);
-        let count = |is: fn(&Outcome) -> bool| jobs.iter().filter(|job| is(job)).count() as u64;
+    pub fn from_results(results: &Results) -> Self {
+        let jobs: Vec<&SimulatedJob> = results.jobs.iter().collect();
+        let all = Group::from_jobs(String::new(), &jobs, results.end);
+        let count =
+            |is: fn(&SimulatedJob) -> bool| jobs.iter().filter(|job| is(job)).count() as u64;
         let users = grouped(&jobs, results.end, |job| job.user, |user| user.to_string());
         let sizes =
             grouped(&jobs, results.end, |job| size_class(job.cores), |class| size_name(*class));
-        let queue = |job: &Outcome| job.queue.clone().unwrap_or_default();
+        let queue = |job: &SimulatedJob| job.queue.clone().unwrap_or_default();
         let queues = grouped(&jobs, results.end, queue, |name| name.to_string());
         let first = jobs.iter().map(|job| job.submit).reduce(f64::min).unwrap_or(0.0);
         let last = jobs.iter().filter_map(|job| job.freed.or(job.end)).reduce(f64::max);
@@ -185,16 +189,16 @@ impl Metrics {
 }
 
 fn grouped<'j, K: Ord>(
-    jobs: &[&'j Outcome],
+    jobs: &[&'j SimulatedJob],
     end: f64,
-    key: impl Fn(&Outcome) -> K,
+    key: impl Fn(&SimulatedJob) -> K,
     name: impl Fn(&K) -> String,
 ) -> Vec<Group> {
-    let mut groups: BTreeMap<K, Vec<&'j Outcome>> = BTreeMap::new();
+    let mut groups: BTreeMap<K, Vec<&'j SimulatedJob>> = BTreeMap::new();
     for job in jobs {
         groups.entry(key(job)).or_default().push(job);
     }
-    groups.iter().map(|(key, jobs)| Group::of(name(key), jobs, end)).collect()
+    groups.iter().map(|(key, jobs)| Group::from_jobs(name(key), jobs, end)).collect()
 }
 
 /// The least power of two that is not below the number of cores, as an exponent.
@@ -225,16 +229,16 @@ mod tests {
     use super::super::trace::TraceJob;
     use super::*;
 
-    fn ended(user: u32, cores: u64, times: [f64; 3]) -> Outcome {
+    fn ended(user: u32, cores: u64, times: [f64; 3]) -> SimulatedJob {
         let [submit, start, end] = times;
         let job = TraceJob { user, cores, ..TraceJob::new(1, end - start) };
-        Outcome {
+        SimulatedJob {
             allocated: Some(start),
             start: Some(start),
             end: Some(end),
             freed: Some(end),
             result: Some(JobResult::Completed),
-            ..Outcome::of(&job, submit)
+            ..SimulatedJob::submitted(&job, submit)
         }
     }
 
@@ -245,7 +249,8 @@ mod tests {
             ended(1, 4, [10.0, 100.0, 105.0]),
             ended(2, 1, [20.0, 40.0, 60.0]),
         ];
-        let metrics = Metrics::of(&Results { jobs, cores: 4, end: 105.0, ..Results::default() });
+        let metrics =
+            Metrics::from_results(&Results { jobs, cores: 4, end: 105.0, ..Results::default() });
         assert_eq!((metrics.makespan, metrics.completed), (105.0, 3));
         assert_eq!(metrics.utilization, (200.0 + 20.0 + 20.0) / 420.0);
         assert_eq!(

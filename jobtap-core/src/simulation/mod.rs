@@ -1,4 +1,5 @@
-//! Simulation: a trace of jobs replayed through the engine in virtual time, and the metrics of what came out.
+//! Simulation: a trace of jobs replayed through the engine in virtual time, and the metrics of the resulting
+//! schedule.
 //!
 //! The engine, the plugins and the schedulers are those of a manager; only time, the executor and the store are
 //! replaced. So a month of a site's jobs passes in seconds, and shows what a change of policy would have done.
@@ -32,18 +33,18 @@
 //! assert_eq!(results.jobs[2].start, Some(100.0));
 //! ```
 //!
-//! Two things differ from a manager. Processes of plugins are not run: they succeed at once. And a plugin that
-//! asks for a user's name gets what the trace says.
+//! Two things differ from a manager. Processes of plugins are not run; they count as successful at once. And a
+//! plugin that asks for a user's name gets the name in the trace.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! |---|---|
-//! | `trace` | the jobs of a trace, and the rules for what a trace doesn't say |
+//! | `trace` | the jobs of a trace, and the rules for data that it lacks |
 //! | `swf` | the Standard Workload Format |
 //! | `simulator` | the engine with an executor in virtual time |
-//! | `order` | the order in which waiting jobs get resources, which tells which of them are backfilled |
-//! | `fixture` | a trace in memory as a test of a policy |
+//! | `order` | the order of pending jobs, which shows which of them are backfilled |
+//! | `fixture` | a simulation of a trace in memory, for tests of policies |
 //! | `results` | what became of each job |
-//! | `metrics` | wait, turnaround, bounded slowdown, utilisation, fairness |
+//! | `metrics` | wait, turnaround, bounded slowdown, utilization, fairness |
 
 mod fixture;
 mod metrics;
@@ -53,9 +54,9 @@ mod simulator;
 mod swf;
 mod trace;
 
-pub use fixture::{Simulation, machine};
+pub use fixture::{Simulation, SimulationError, machine};
 pub use metrics::{Distribution, Group, Metrics};
-pub use results::{Outcome, RefusedJobs, Results, SLOWDOWN_BOUND, Span};
+pub use results::{RefusedJobs, Results, SLOWDOWN_BOUND, SimulatedJob, Span};
 pub use simulator::{Setup, Simulator};
 pub use swf::{Header, SwfError, SwfRecord};
 pub use trace::{Counts, Oversized, Reader, Rules, TimeLimits, Trace, TraceJob};

@@ -1,4 +1,4 @@
-//! The order in which waiting jobs get resources, which tells which of those that get some are backfilled.
+//! Tracks the order of the jobs that wait for resources, to detect which of them are backfilled.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -16,12 +16,12 @@ pub(super) struct Order {
     queues: FxHashMap<QueueName, BTreeSet<(Reverse<u32>, JobId)>>,
     /// The queue and the priority of each job.
     places: FxHashMap<JobId, (QueueName, u32)>,
-    /// Those that got resources since they were asked for.
+    /// The jobs that got resources since the last `take_started`.
     started: Vec<(JobId, QueueName, u32)>,
 }
 
 impl Order {
-    /// Puts a job into its queue, or to another place in it.
+    /// Puts a job into its queue, or moves it within the queue.
     pub(super) fn enter(&mut self, id: JobId, queue: QueueName, priority: u32) {
         self.leave(id);
         self.queues.entry(queue.clone()).or_default().insert((Reverse(priority), id));
@@ -37,15 +37,15 @@ impl Order {
         Some((queue, priority))
     }
 
-    /// A job got resources.
+    /// Notes that a job got resources.
     pub(super) fn start(&mut self, id: JobId) {
         if let Some((queue, priority)) = self.leave(id) {
             self.started.push((id, queue, priority));
         }
     }
 
-    /// The jobs that got resources since this was asked the last time, each with whether a job of its queue was before
-    /// it and got none. Jobs of one moment get theirs in any order.
+    /// Returns the jobs that got resources since the last call, each with whether a job of its queue was before it and
+    /// got none. The order of jobs that got resources at the same moment doesn't matter.
     pub(super) fn take_started(&mut self) -> Vec<(JobId, bool)> {
         let started = std::mem::take(&mut self.started);
         let with_passing = started.into_iter().map(|(id, queue, priority)| {
@@ -78,7 +78,7 @@ mod tests {
         order.start(third);
         order.start(other);
         assert_eq!(order.take_started(), [(third, true), (other, false)]);
-        // What has left is before no other.
+        // A job that has left is before no other.
         order.enter(third, batch, 9);
         order.leave(first);
         order.start(third);

@@ -8,59 +8,59 @@ use crate::host::HandlerStats;
 use crate::job::JobResult;
 use crate::resource::ResourceSet;
 
-/// Jobs shorter than this many seconds count as so long in the bounded slowdown.
+/// Shorter run times count as this many seconds in the bounded slowdown.
 pub const SLOWDOWN_BOUND: f64 = 10.0;
 
 /// What became of a trace. All times are seconds from the start of the trace.
 #[derive(Debug, Clone, Default)]
 pub struct Results {
-    /// The jobs in the order of their submission, those that were refused included.
-    pub jobs: Vec<Outcome>,
+    /// The jobs in the order of their submission, including those that were refused.
+    pub jobs: Vec<SimulatedJob>,
     /// The cores of the machine.
     pub cores: usize,
     /// The time of second 0, in UNIX seconds.
     pub start: f64,
     /// When the simulation ended.
     pub end: f64,
-    /// How many inputs the engine got.
+    /// The number of inputs that the engine received.
     pub events: u64,
     /// Why submissions were refused: the first reasons.
     pub refusals: Vec<RefusedJobs>,
-    /// What the first jobs wait for that never started: `ƒ2P4LDd: queue batch is stopped`.
+    /// What the first jobs that never started wait for, such as `ƒ2P4LDd: queue batch is stopped`.
     pub left: Vec<String>,
-    /// What handlers did, by plugin.
+    /// Statistics of the handlers, by plugin.
     pub plugins: Vec<(String, Vec<HandlerStats>)>,
     /// The schedulers of the queues.
     pub scheduler: Vec<String>,
     /// The first warnings and errors of the manager's log.
     pub log: Vec<String>,
-    /// How many there were.
+    /// The number of all warnings and errors.
     pub log_lines: u64,
-    /// Processes that plugins asked for. They were not run.
+    /// The number of processes that plugins requested. They were not run.
     pub processes: u64,
-    /// How many jobs have a `place`.
+    /// The number of jobs that have a `place`.
     pub(super) placed: usize,
 }
 
 impl Results {
     /// The metrics of these jobs.
     pub fn metrics(&self) -> Metrics {
-        Metrics::of(self)
+        Metrics::from_results(self)
     }
 }
 
 /// A reason for which submissions were refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedJobs {
-    /// As the user sees it.
+    /// The reason, as the user sees it.
     pub text: String,
-    /// How many jobs.
+    /// The number of jobs that were refused for it.
     pub jobs: u64,
 }
 
 /// What became of one job.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Outcome {
+pub struct SimulatedJob {
     /// Its number in the trace.
     pub number: u64,
     /// Its user.
@@ -69,7 +69,7 @@ pub struct Outcome {
     pub queue: Option<Box<str>>,
     /// Its cores: as allocated, else as requested.
     pub cores: u64,
-    /// The submission.
+    /// When it was submitted.
     pub submit: f64,
     /// When it got its resources.
     pub allocated: Option<f64>,
@@ -79,20 +79,20 @@ pub struct Outcome {
     pub end: Option<f64>,
     /// When its resources were free again.
     pub freed: Option<f64>,
-    /// How it came out; `None` while it is active, and when it was refused.
+    /// How it came out; `None` while it is active, and if it was refused.
     pub result: Option<JobResult>,
     /// Its last priority.
     pub priority: u32,
-    /// It got resources while a job of the same queue was before it.
+    /// Whether it got resources while a job of the same queue was before it.
     pub backfilled: bool,
-    /// Its submission was refused.
+    /// Whether its submission was refused.
     pub refused: bool,
-    /// Its cores, when they are kept.
+    /// The cores that it got, if they are recorded.
     pub place: Box<[Span]>,
 }
 
-impl Outcome {
-    pub(super) fn of(job: &TraceJob, submit: f64) -> Self {
+impl SimulatedJob {
+    pub(super) fn submitted(job: &TraceJob, submit: f64) -> Self {
         Self {
             number: job.number,
             user: job.user,
@@ -111,7 +111,7 @@ impl Outcome {
         }
     }
 
-    /// Notes that it failed; the first reason counts, as in RFC 21.
+    /// Sets the result if the job `failed` and has none yet: the first reason counts, as in RFC 21.
     pub(super) fn fail_if(&mut self, failed: bool, result: JobResult) {
         if failed {
             self.result.get_or_insert(result);
@@ -133,13 +133,13 @@ impl Outcome {
         Some(self.end.filter(|_| self.start.is_some())? - self.submit)
     }
 
-    /// The bounded slowdown: the turnaround in run times, of which those below [`SLOWDOWN_BOUND`] count as that; at
-    /// least 1.
+    /// The bounded slowdown: the turnaround divided by the run time, where shorter run times than
+    /// [`SLOWDOWN_BOUND`] count as that; at least 1.
     ///
     /// ```
-    /// use jobtap_core::simulation::Outcome;
+    /// use jobtap_core::simulation::SimulatedJob;
     ///
-    /// let waited = Outcome { start: Some(20.0), end: Some(40.0), ..Outcome::default() };
+    /// let waited = SimulatedJob { start: Some(20.0), end: Some(40.0), ..SimulatedJob::default() };
     /// assert_eq!(waited.slowdown(), Some(2.0));
     /// ```
     pub fn slowdown(&self) -> Option<f64> {
@@ -147,20 +147,20 @@ impl Outcome {
     }
 }
 
-/// Consecutive cores of a machine whose cores are counted over its nodes in the order of the ranks.
+/// The same consecutive cores on each of some consecutive nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Span {
-    /// The node of the first core.
+    /// The rank of the first node.
     pub rank: u32,
-    /// How many nodes.
+    /// The number of nodes.
     pub nodes: u32,
-    /// The first core on each of them.
+    /// The first core on each node.
     pub core: u32,
-    /// How many cores on each of them.
+    /// The number of cores on each node.
     pub cores: u32,
 }
 
-/// Where resources are.
+/// Returns the cores in a resource set as spans.
 pub(super) fn spans(resources: &ResourceSet) -> Box<[Span]> {
     let mut all = Vec::new();
     for (ranks, children) in resources.runs() {

@@ -1,26 +1,26 @@
-//! The engine in virtual time: with an executor that lets each job run as long as its trace says, and without a
+//! The engine in virtual time, with an executor that lets each job run as long as the trace says, and without a
 //! store.
 //!
-//! At one moment, jobs end first, in the order of their submission; then timers fire; then what is planned
-//! happens; then jobs are submitted in the order of the trace. The scheduler has its turn after each of these.
+//! At the same moment, jobs end first, in the order of their submission; then timers fire; then planned requests
+//! are made; then jobs are submitted, in the order of the trace. The scheduler has its turn after each of these.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 
 use super::order::Order;
-use super::results::{Outcome, RefusedJobs, Results, spans};
+use super::results::{RefusedJobs, Results, SimulatedJob, spans};
 use super::trace::TraceJob;
 use crate::engine::{
-    Cred, Effect, Effects, Engine, ExecCommand, ExecEvent, HostCheck, Input, JobLog, Level,
-    ReplyTo, Request, RequestError, Requester, StartError, Submission, TimerId,
+    Cred, Effect, Effects, Engine, ExecCommand, ExecEvent, ExecStart, HostCheck, Input, JobLog,
+    Level, ReplyTo, Request, RequestError, Requester, StartError, Submission, TimerId,
 };
-use crate::eventlog::EventEntry;
-use crate::host::{BlockingCommand, ProcessCommand, Registry, RemoteCall, RemoteSink, Ticks};
+use crate::eventlog::{Event, EventEntry};
+use crate::host::{BlockingCommand, ProcessCommand, Registry, RemoteQueue, RemoteSink, Ticks};
 use crate::job::{JobId, JobResult, Timestamp, Uid, Urgency, WaitStatus};
 use crate::jobspec::Jobspec;
 use crate::plugin::ProcessEnd;
@@ -28,60 +28,60 @@ use crate::queue::Target;
 use crate::resource::ResourceSet;
 use crate::testing::TestTasks;
 
-/// The beginning of a simulation whose trace has none, in UNIX seconds.
+/// The start of a simulation whose trace has no start time, in UNIX seconds.
 pub(super) const EPOCH: f64 = 1_700_000_000.0;
 
-/// For how many seconds of virtual time a simulation waits for pending jobs when nothing runs and nothing is
-/// submitted any more. A plugin's timer may release them; jobs that are left then never start.
+/// The seconds of virtual time that a simulation waits for pending jobs when nothing runs and nothing more is
+/// submitted. A plugin's timer may release them; jobs that are still pending after that never start.
 const PATIENCE: f64 = 30.0 * 86_400.0;
 
-/// How many lines of the manager's log are kept.
+/// The maximum number of lines of the manager's log, and of reasons of refusals, in the results.
 const LOG_LINES: usize = 200;
 
 /// The owner of a simulated instance.
 const OWNER: Uid = Uid(0);
 
-/// What a simulator is made of.
+/// The parameters of a simulator.
 pub struct Setup {
     /// The configuration of the instance, an object.
     pub config: Value,
-    /// The directory of the configuration, to which names of files in it are relative.
+    /// The directory of the configuration, to which file names in the configuration are relative.
     pub config_directory: Option<PathBuf>,
     /// The plugins and schedulers.
     pub registry: Registry,
     /// All resources.
     pub resources: ResourceSet,
-    /// Clocks for what handlers cost; by default they stand still.
+    /// The clocks that measure the cost of handlers; the default ones stand still.
     pub ticks: Ticks,
     /// The time of second 0 of the trace, in UNIX seconds; `None` is some moment in November 2023.
     pub start: Option<f64>,
-    /// Of how many jobs the allocated cores are kept, which takes memory.
+    /// The maximum number of jobs whose allocated cores are recorded, which takes memory.
     pub places: usize,
 }
 
-/// A manager in virtual time, which is given jobs one by one in the order of their submission.
+/// A manager in virtual time, to which jobs are submitted one by one in the order of their submission times.
 pub struct Simulator {
     engine: Engine,
-    remote: Arc<Returned>,
+    remote: Arc<RemoteQueue>,
     tasks: TestTasks,
     /// The time of second 0, in UNIX seconds. All other times are seconds since then.
     start: f64,
     now: f64,
     ends: BinaryHeap<Reverse<(u64, JobId, u64)>>,
-    /// Timers by the bits of their times, which have the order of the times, since these are positive.
+    /// Timers by the bits of their times. The bits have the same order as the times, since these are positive.
     timers: BinaryHeap<Reverse<(u64, TimerId)>>,
     plans: VecDeque<(f64, Request)>,
     running: FxHashMap<JobId, Running>,
-    /// Active jobs, by their place in `results.jobs`.
+    /// Active jobs, with their places in `results.jobs`.
     active: FxHashMap<JobId, Active>,
-    /// What waits for the answer to its submission, by its place.
+    /// Jobs that wait for the response to their submission, by their places in `results.jobs`.
     unanswered: FxHashMap<u64, Unanswered>,
     order: Order,
     names: FxHashMap<u32, (Option<Box<str>>, Option<u32>)>,
     places: usize,
     starts: u64,
     events: u64,
-    /// Since when nothing runs, after the last submission.
+    /// The time since which nothing has run, after the last submission.
     idle_since: Option<f64>,
     results: Results,
 }
@@ -93,38 +93,25 @@ struct Running {
     start: u64,
 }
 
-/// What is known of a job that waits for the answer to its submission.
+/// A job that waits for the response to its submission.
 #[derive(Debug, Clone, Copy)]
 struct Unanswered {
     run_time: f64,
-    /// The urgency that the owner gives the job then.
+    /// The urgency that the owner gives the job after the response.
     urgency: Option<u8>,
 }
 
-/// What is known of an active job.
+/// An active job.
 #[derive(Debug, Clone, Copy)]
 struct Active {
     place: usize,
     run_time: f64,
 }
 
-/// What comes back to plugins.
-#[derive(Default)]
-struct Returned(Mutex<VecDeque<RemoteCall>>);
-
-impl RemoteSink for Returned {
-    fn send(&self, call: RemoteCall) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(call);
-    }
-}
-
 impl Drop for Simulator {
     fn drop(&mut self) {
         self.tasks = TestTasks::default();
-        // The calls may own handles that refer to this object.
-        let lost =
-            std::mem::take(&mut *self.remote.0.lock().unwrap_or_else(PoisonError::into_inner));
-        drop(lost);
+        self.remote.clear();
     }
 }
 
@@ -132,12 +119,12 @@ impl Simulator {
     /// Starts a manager.
     ///
     /// # Errors
-    /// As a manager: the configuration has a mistake, or a plugin refuses it.
+    /// Those of a manager: the configuration has a mistake, or a plugin refuses it.
     pub fn new(setup: Setup) -> Result<Self, StartError> {
         let Setup { config, config_directory, registry, resources, ticks, start, places } = setup;
         let start = start.unwrap_or(EPOCH);
         let now = Timestamp::from_secs(start);
-        let remote: Arc<Returned> = Arc::default();
+        let remote: Arc<RemoteQueue> = Arc::default();
         let results = Results { cores: resources.ncores(), start, ..Results::default() };
         let mut engine = Engine::new(
             now,
@@ -178,7 +165,7 @@ impl Simulator {
         Ok(simulator)
     }
 
-    /// Starts all queues, as an administrator does in a new instance: those that have names are stopped at first.
+    /// Starts all queues, as an administrator does in a new instance, where named queues are stopped at first.
     fn start_queues(&mut self) {
         let (target, reason) = (Target::all(), None);
         let request = Request::QueueStart { target, start: true, reason, nocheckpoint: false };
@@ -187,20 +174,21 @@ impl Simulator {
         self.settle(effects);
     }
 
-    /// Plans a request of the instance's owner for a time, in seconds from the start of the trace: a failure of
-    /// nodes, a maintenance. Its refusal is among the log lines of the results.
+    /// Plans a request of the instance's owner, such as a failure of nodes or a maintenance, for a time in seconds
+    /// from the start of the trace. If it is refused, the log in the results says so.
     pub fn plan(&mut self, at: f64, request: Request) {
         let after = self.plans.partition_point(|(planned, _)| *planned <= at);
         self.plans.insert(after, (at, request));
     }
 
-    /// Lets time pass until the job is submitted, and submits it. A job whose time has passed is submitted now. An
-    /// urgency that only the owner of the instance can give, the owner gives right after the submission.
+    /// Lets time pass until the job's submission time and submits it. If that time has passed, the job is
+    /// submitted now. If only the instance's owner can give the job its urgency, the owner does so right after the
+    /// submission.
     pub fn submit(&mut self, job: &TraceJob) {
         self.pass(job.submit);
         self.now = self.now.max(job.submit);
         let place = self.results.jobs.len();
-        self.results.jobs.push(Outcome::of(job, self.now));
+        self.results.jobs.push(SimulatedJob::submitted(job, self.now));
         let jobspec = match job.jobspec() {
             Ok(jobspec) => jobspec,
             Err(error) => return self.refuse(place, &error.to_string()),
@@ -223,7 +211,7 @@ impl Simulator {
         self.input(Input::Request { reply, cred, request });
     }
 
-    /// Lets time pass until no job is active.
+    /// Lets time pass until no job is active, or the active ones never start.
     pub fn finish(&mut self) {
         while self.advance() {}
     }
@@ -260,22 +248,22 @@ impl Simulator {
         Timestamp::from_secs(self.start + self.now)
     }
 
-    /// How many inputs the engine has got.
+    /// The number of inputs that the engine has received.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// How many jobs are pending or running.
+    /// The number of jobs that are pending or running.
     pub fn active(&self) -> usize {
         self.active.len()
     }
 
-    /// The engine, to read from.
+    /// Read access to the engine.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// What became of the jobs, as of now.
+    /// The results up to now.
     pub fn into_results(mut self) -> Results {
         let mut results = std::mem::take(&mut self.results);
         results.end = self.now;
@@ -306,11 +294,11 @@ impl Simulator {
         [end, timer, plan].into_iter().flatten().min_by(f64::total_cmp)
     }
 
-    /// Lets time pass until this moment, in seconds from the start of the trace, and everything happen until then.
+    /// Handles everything that happens until this moment, in seconds from the start of the trace.
     pub fn pass(&mut self, until: f64) {
         while let Some(at) = self.next_time().filter(|at| *at <= until) {
             self.now = self.now.max(at);
-            // A job that ends when its time is up has ended in time.
+            // A job that ends exactly at its time limit has ended in time, so ends precede timers.
             if let Some(Reverse((bits, id, start))) = self.ends.peek().copied()
                 && f64::from_bits(bits) <= at + 1.0 / PER_SECOND
             {
@@ -331,7 +319,7 @@ impl Simulator {
         }
     }
 
-    /// All tasks of a job have ended.
+    /// Reports to the engine that all tasks of a job have exited.
     fn end(&mut self, id: JobId, status: i32) {
         self.running.remove(&id);
         self.input(Input::Exec(ExecEvent::Finished { id, status }));
@@ -350,7 +338,7 @@ impl Simulator {
                 self.take(effects, &mut inputs);
             }
             let polled = self.tasks.poll();
-            let back = self.remote.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let back = self.remote.pop();
             match back {
                 Some(call) => inputs.push_back(Input::Remote(call)),
                 None if !polled => return,
@@ -365,7 +353,7 @@ impl Simulator {
                 self.log(line.text);
             }
         }
-        // Events of a new job may come before the answer that says which job it is.
+        // The events of a new job may come before the response with its id, so responses are handled first.
         for effect in &effects.after {
             if let Effect::Reply { to, result: Ok(answer) } = effect {
                 inputs.extend(self.accepted(*to, answer));
@@ -419,12 +407,12 @@ impl Simulator {
             }
         }
         for (id, passes) in self.order.take_started() {
-            self.outcome(id, |job| job.backfilled = passes);
+            self.change_job(id, |job| job.backfilled = passes);
         }
     }
 
-    /// When a timer fires; `None` is at once. Events of one moment have times that increase a little, so that a
-    /// time limit is not a whole number of seconds from the start: this is undone.
+    /// When a timer fires; `None` means at once. Events at one moment have slightly increasing times, which shifts
+    /// the time limits that are counted from them; rounding undoes this.
     fn due(&self, at: Timestamp) -> Option<f64> {
         let at = at.as_secs() - self.start;
         let rounded = (at * PER_SECOND).round() / PER_SECOND;
@@ -444,20 +432,20 @@ impl Simulator {
         Requester { name, group: known.and_then(|(_, group)| *group), ..Requester::default() }
     }
 
-    /// A submission has become a job. Returns what the owner does about it.
+    /// Notes that a submission has become a job. Returns the request that the owner makes for it, if any.
     fn accepted(&mut self, to: ReplyTo, answer: &Value) -> Option<Input> {
         let Unanswered { run_time, urgency } = self.unanswered.remove(&to.0)?;
         let id = answer.get("id").and_then(Value::as_u64).map(JobId::new)?;
         let place = usize::try_from(to.0).ok()?;
         self.active.insert(id, Active { place, run_time });
-        // Of a job that has resources it would change nothing, and is refused.
+        // The urgency of a job that has resources changes nothing, and the request would be refused.
         self.engine.job(id).filter(|job| job.resources().is_none())?;
         let request = Request::Urgency { id, urgency: i64::from(urgency?) };
         let (reply, cred) = (ReplyTo(PLANNED), Cred { userid: OWNER, owner: true });
         Some(Input::Request { reply, cred, request })
     }
 
-    /// A submission, or a planned request, was refused.
+    /// Notes that a submission or a planned request was refused.
     fn refused(&mut self, to: ReplyTo, error: &RequestError) {
         match (self.unanswered.remove(&to.0), usize::try_from(to.0)) {
             (Some(_), Ok(place)) => self.refuse(place, &error.text),
@@ -473,36 +461,31 @@ impl Simulator {
         if let Some(refusal) = refusals.iter_mut().find(|refusal| refusal.text == text) {
             refusal.jobs += 1;
         } else if refusals.len() < LOG_LINES {
-            // Texts may name the job, so that each is different: no more than these are kept.
+            // Texts may name the job, so that each is different: their number is limited.
             refusals.push(RefusedJobs { text: text.to_owned(), jobs: 1 });
         }
     }
 
-    /// Notes what an event says about a job.
+    /// Notes in the results what an event says about a job.
     fn event(&mut self, id: JobId, entry: &EventEntry) {
         let at = self.now;
-        match &*entry.name {
-            "priority" => self.prioritized(id, entry),
-            "alloc" => self.allocated(id, at),
-            "start" => self.outcome(id, |job| job.start = Some(at)),
-            "finish" => {
-                let status = entry.context.as_ref().and_then(|c| c.get("status")?.as_i64());
-                let failed = status.is_some_and(|status| status != 0);
-                self.outcome(id, |job| {
-                    job.end = Some(at);
-                    job.fail_if(failed, JobResult::Failed);
-                });
-            }
-            "exception" => {
-                let Some(raised) = entry.fatal_exception() else { return };
+        match entry.event() {
+            Ok(Event::Priority { priority }) => self.prioritized(id, priority),
+            Ok(Event::Alloc(_)) => self.allocated(id, at),
+            Ok(Event::Start) => self.change_job(id, |job| job.start = Some(at)),
+            Ok(Event::Finish { status }) => self.change_job(id, |job| {
+                job.end = Some(at);
+                job.fail_if(status != 0, JobResult::Failed);
+            }),
+            Ok(Event::Exception(raised)) if raised.is_fatal() => {
                 let result = JobResult::of_exception(raised.kind);
-                self.outcome(id, |job| job.fail_if(true, result));
+                self.change_job(id, |job| job.fail_if(true, result));
                 self.order.leave(id);
             }
-            "free" => self.outcome(id, |job| job.freed = Some(at)),
-            "clean" => {
+            Ok(Event::Free) => self.change_job(id, |job| job.freed = Some(at)),
+            Ok(Event::Clean) => {
                 self.order.leave(id);
-                self.outcome(id, |job| {
+                self.change_job(id, |job| {
                     job.result.get_or_insert(JobResult::Completed);
                 });
                 self.active.remove(&id);
@@ -511,18 +494,14 @@ impl Simulator {
         }
     }
 
-    fn outcome(&mut self, id: JobId, change: impl FnOnce(&mut Outcome)) {
+    fn change_job(&mut self, id: JobId, change: impl FnOnce(&mut SimulatedJob)) {
         let place = self.active.get(&id).map(|active| active.place);
         if let Some(job) = place.and_then(|place| self.results.jobs.get_mut(place)) {
             change(job);
         }
     }
 
-    fn prioritized(&mut self, id: JobId, entry: &EventEntry) {
-        let priority = entry.context.as_ref().and_then(|c| c.get("priority")?.as_u64());
-        let Some(priority) = priority.and_then(|priority| u32::try_from(priority).ok()) else {
-            return;
-        };
+    fn prioritized(&mut self, id: JobId, priority: u32) {
         // A job of priority 0 is held: later jobs don't pass it.
         if priority > 0 {
             let queue = self.engine.job(id).and_then(|job| job.jobspec().queue().map(Box::from));
@@ -530,7 +509,7 @@ impl Simulator {
         } else {
             self.order.leave(id);
         }
-        self.outcome(id, |job| job.priority = priority);
+        self.change_job(id, |job| job.priority = priority);
     }
 
     fn allocated(&mut self, id: JobId, at: f64) {
@@ -540,7 +519,7 @@ impl Simulator {
         let found = self.engine.job(id).and_then(|job| job.resources());
         let (cores, place) = found.map_or((None, None), |r| (Some(r.ncores()), place(r)));
         self.results.placed += usize::from(place.is_some());
-        self.outcome(id, |job| {
+        self.change_job(id, |job| {
             job.allocated = Some(at);
             job.cores = cores.map_or(job.cores, |cores| cores as u64);
             job.place = place.unwrap_or_default();
@@ -549,7 +528,7 @@ impl Simulator {
 
     fn execute(&mut self, command: &ExecCommand, inputs: &mut VecDeque<Input>) {
         match *command {
-            ExecCommand::Start { id, .. } => {
+            ExecCommand::Start(ExecStart { id, .. }) => {
                 self.starts += 1;
                 let start = self.starts;
                 self.running.insert(id, Running { start });
@@ -557,9 +536,9 @@ impl Simulator {
                 self.ends.push(Reverse(((self.now + run_time).to_bits(), id, start)));
                 inputs.push_back(Input::Exec(ExecEvent::Started { id }));
             }
-            ExecCommand::Cancel { id, signum } => {
+            ExecCommand::Cancel { id, signal } => {
                 if self.running.remove(&id).is_some() {
-                    let status = WaitStatus::from_signal(signum).as_raw();
+                    let status = WaitStatus::from_signal(signal.number()).as_raw();
                     inputs.push_back(Input::Exec(ExecEvent::Finished { id, status }));
                 }
                 inputs.push_back(Input::Exec(ExecEvent::Released { id }));
@@ -569,10 +548,10 @@ impl Simulator {
     }
 }
 
-/// The answer to a planned request goes here.
+/// The address of responses to planned requests.
 const PLANNED: u64 = u64::MAX;
 
-/// Times of ends and limits, which are sums of other numbers, are compared in milliseconds.
+/// The times of ends and limits are sums of floating point numbers, so they are compared in milliseconds.
 const PER_SECOND: f64 = 1e3;
 
 /// What a job waits for, as text.

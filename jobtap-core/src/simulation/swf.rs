@@ -1,14 +1,14 @@
-//! The Standard Workload Format (SWF), version 2.2: a job a line, 18 numbers each, -1 for what is unknown.
+//! The Standard Workload Format (SWF), version 2.2: one job per line, with 18 numbers each; -1 means unknown.
 //!
 //! Comments begin with a semicolon. Those at the beginning of a file describe the machine.
 
-/// One line of a trace, with its fields in order. -1 is unknown.
+/// One line of a trace, with its fields in order. -1 means unknown.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SwfRecord([f64; FIELDS]);
 
 const FIELDS: usize = 18;
 
-/// Why a line is no record.
+/// Why a line isn't a record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SwfError {
     /// The line has too few or too many fields.
@@ -25,7 +25,7 @@ pub enum SwfError {
 }
 
 impl SwfRecord {
-    /// Reads one line. `Ok(None)` is a comment or an empty line.
+    /// Reads one line. `Ok(None)` means a comment or an empty line.
     ///
     /// ```
     /// use jobtap_core::simulation::SwfRecord;
@@ -72,7 +72,7 @@ impl SwfRecord {
     /// A field that counts something; `None` when it is unknown.
     fn count(&self, number: usize) -> Option<u64> {
         let value = self.field(number);
-        // Larger numbers than these are mistakes in any field.
+        // Numbers this large are mistakes in any field.
         (value >= 0.0 && value < 2f64.powi(53)).then_some(value as u64)
     }
 
@@ -107,12 +107,13 @@ impl SwfRecord {
         Some(self.field(9)).filter(|limit| *limit > 0.0)
     }
 
-    /// Whether the job was cancelled before it started: status 5 without a run time.
+    /// Whether the job was canceled before it started: status 5 without a run time.
     pub fn never_ran(&self) -> bool {
         self.field(11) == 5.0 && self.run_time() <= 0.0
     }
 
-    /// Whether the line is a part of a job with checkpoints, which has a line for the whole, too: status 2 to 4.
+    /// Whether the line is for a part of a job with checkpoints, which also has a line for the whole job: status
+    /// 2 to 4.
     pub fn is_part(&self) -> bool {
         (2.0..=4.0).contains(&self.field(11))
     }
@@ -161,12 +162,12 @@ pub struct Header {
 }
 
 impl Header {
-    /// Takes what a line says. Lines that are no comments, or that say something else, change nothing.
+    /// Reads a line of the trace. Lines that aren't comments, and comments with other keys, change nothing.
     pub fn read(&mut self, line: &str) {
         let Some(comment) = line.trim_start().strip_prefix(';') else { return };
         let Some((key, value)) = comment.split_once(':') else { return };
         let value = value.trim();
-        // Some traces say more behind the number.
+        // Some traces have more text after the number.
         let number = || value.split([' ', '\t', '(', ',']).next().and_then(|n| n.parse().ok());
         match key.trim() {
             "Computer" => self.computer = Some(value.to_owned()),

@@ -1,4 +1,4 @@
-//! The jobs of a trace, and the rules for what a trace doesn't say or says wrongly.
+//! The jobs of a trace, and the rules for data that a trace lacks or has wrong.
 //!
 //! A trace is read job by job, so that its size doesn't matter. Whatever is left out or changed is counted.
 
@@ -65,7 +65,7 @@ impl TraceJob {
     /// The jobspec with which it is submitted.
     ///
     /// # Errors
-    /// When it describes no job: without cores, or with fewer cores than nodes.
+    /// The job has neither cores nor nodes, or its time limit is negative or not finite.
     pub fn jobspec(&self) -> Result<Jobspec, JobspecError> {
         let name = self.name.as_deref().unwrap_or("job");
         let mut builder = JobspecBuilder::new([name]).name(name);
@@ -113,7 +113,7 @@ pub enum TimeLimits {
     RecordedOrNone,
 }
 
-/// What is done where a trace doesn't say something, or says something that can't be replayed.
+/// What is done about data that a trace lacks, or that can't be replayed.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
     /// Jobs that are larger than the machine.
@@ -122,11 +122,11 @@ pub struct Rules {
     pub time_limits: TimeLimits,
     /// The cores of the machine; `None` when it isn't known yet.
     pub capacity: Option<u64>,
-    /// Names of queues by the numbers of SWF. Jobs of other numbers have no queue.
+    /// Names of queues by their numbers in SWF. Jobs with other numbers have no queue.
     pub queues: Vec<(u64, String)>,
 }
 
-/// The user of jobs whose user isn't known: that of overflowing ids on Linux.
+/// The user of jobs whose user isn't known: Linux's overflow user id.
 const UNKNOWN_USER: u32 = 65_534;
 
 /// What a reader took, changed and left out.
@@ -136,7 +136,7 @@ pub struct Counts {
     pub lines: u64,
     /// Jobs that are replayed.
     pub jobs: u64,
-    /// Lines that are no record, or jobs of a dump that can't be read.
+    /// Lines that aren't records, or jobs of a dump that can't be read.
     pub broken: u64,
     /// The first of them, each with its place and what is wrong with it.
     pub first_broken: Vec<String>,
@@ -146,9 +146,9 @@ pub struct Counts {
     pub no_run_time: u64,
     /// Left out: the number of processors is unknown.
     pub no_processors: u64,
-    /// Left out: cancelled before they started.
+    /// Left out: canceled before they started.
     pub never_ran: u64,
-    /// Left out: parts of jobs with checkpoints, which have a line for the whole, too.
+    /// Left out: parts of jobs with checkpoints, which also have a line for the whole job.
     pub parts: u64,
     /// Larger than the machine.
     pub oversized: u64,
@@ -156,20 +156,21 @@ pub struct Counts {
     pub no_time_limit: u64,
     /// Without a known user.
     pub no_user: u64,
-    /// With a job that they waited for before they were submitted. The recorded time of the submission counts.
+    /// Submitted after another job that they waited for. They are replayed at the recorded time of the
+    /// submission.
     pub preceding: u64,
     /// Lines that were not in the order of their times, and were put in order.
     pub reordered: u64,
     /// Jobs that came so late in the trace that they are submitted after later ones.
     pub late: u64,
-    /// What else is not replayed as it was, a sentence each.
+    /// What else is not replayed as recorded, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// How many broken lines or jobs are kept for the report.
+/// The maximum number of broken lines or jobs in the report.
 const SHOWN: usize = 5;
 
-/// How many jobs are kept back to bring them into the order of their times.
+/// The number of jobs that are buffered, to sort them by submission time.
 const WINDOW: usize = 16_384;
 
 /// Reads a trace line by line, and yields its jobs in the order of their submission.
@@ -178,7 +179,7 @@ pub struct Reader {
     rules: Rules,
     /// What the comments say.
     pub header: Header,
-    /// What was read so far.
+    /// The counts of what was read so far.
     pub counts: Counts,
     waiting: BinaryHeap<Waiting>,
     read: u64,
@@ -186,7 +187,7 @@ pub struct Reader {
     given: f64,
 }
 
-/// A job in the order of submission: the earliest is the greatest.
+/// A job in the order of submission: the earliest is the greatest, so that the heap yields it first.
 #[derive(Debug)]
 struct Waiting {
     place: u64,
@@ -233,10 +234,10 @@ impl Reader {
         self.rules.capacity = Some(cores);
     }
 
-    /// Takes one line of SWF.
+    /// Reads one line of SWF.
     ///
     /// # Errors
-    /// What is wrong with the line. It is counted and left out.
+    /// [`SwfError`] if the line is broken. It is counted and left out.
     pub fn swf_line(&mut self, line: &str) -> Result<(), SwfError> {
         self.counts.lines += 1;
         if line.starts_with(';') {
@@ -259,7 +260,7 @@ impl Reader {
         self.broken(format!("line {}: {reason}", self.counts.lines));
     }
 
-    /// Counts something that is no job. The text says where it is and what is wrong with it.
+    /// Counts something that isn't a job. The text says where it is and what is wrong with it.
     pub fn broken(&mut self, text: String) {
         self.counts.broken += 1;
         if self.counts.first_broken.len() < SHOWN {
@@ -305,7 +306,7 @@ impl Reader {
         });
     }
 
-    /// Takes a job from another format. Times below 0 are unknown.
+    /// Adds a job, which may come from another format. Times below 0 are unknown.
     pub fn job(&mut self, mut job: TraceJob) {
         let counts = &mut self.counts;
         if job.submit.is_nan() || job.submit < 0.0 {
@@ -331,7 +332,7 @@ impl Reader {
         if job.time_limit.is_none() {
             counts.no_time_limit += 1;
         }
-        // A limit of 0 would be no limit.
+        // A limit of 0 would mean no limit.
         let exact = |factor: f64| Some((job.run_time * factor).max(1.0));
         job.time_limit = match self.rules.time_limits {
             TimeLimits::Recorded => job.time_limit.or_else(|| exact(1.0)),
@@ -348,8 +349,8 @@ impl Reader {
         self.waiting.push(Waiting { place: self.read, job });
     }
 
-    /// The next job in the order of submission. `None` while more lines are needed to know it; after the last
-    /// line (`ended`), when there are no more.
+    /// The next job in the order of submission; `None` if more lines are needed to determine it or, after the
+    /// last line (`ended`), if there are no more jobs.
     pub fn next(&mut self, ended: bool) -> Option<TraceJob> {
         if !ended && self.waiting.len() < WINDOW {
             return None;
@@ -380,7 +381,7 @@ impl Trace {
     pub fn from_swf(text: &str, rules: &Rules) -> Self {
         let mut reader = Reader::new(rules.clone());
         for line in text.lines() {
-            // It is in the counts.
+            // The error is in the counts.
             let _ = reader.swf_line(line);
         }
         Self::rest_of(reader)

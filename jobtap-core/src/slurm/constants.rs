@@ -17,7 +17,7 @@ pub const INFINITE: u32 = 0xffff_ffff;
 pub const INFINITE64: u64 = 0xffff_ffff_ffff_ffff;
 /// The priority that `--priority=TOP` asks for.
 pub const TOP_PRIORITY: u32 = NO_VAL - 1;
-/// What is added to a nice value, so that it can be negative.
+/// The offset that is added to a nice value in Slurm's unsigned field, so that it can be negative.
 pub const NICE_OFFSET: u32 = 0x8000_0000;
 /// The bit of `pn_min_memory` that makes it memory for each CPU.
 pub const MEM_PER_CPU: u64 = 0x8000_0000_0000_0000;
@@ -117,7 +117,7 @@ pub const JOB_COMPLETING: u32 = 1 << 15;
 pub struct Constant {
     /// The name.
     pub name: &'static str,
-    /// The value, as Lua has it. Of 64-bit numbers the last digits are lost.
+    /// The value in Lua, where 64-bit numbers lose their last digits.
     pub value: f64,
     /// The versions of Slurm that have it.
     pub versions: Versions,

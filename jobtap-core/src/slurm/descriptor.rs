@@ -203,7 +203,7 @@ record! {
             },
             |desc, value| {
                 let number = number_from(&value)?;
-                let raw = u32::of(number + f64::from(NICE_OFFSET));
+                let raw = u32::from_lua(number + f64::from(NICE_OFFSET));
                 desc.site_factor = Some(raw).filter(|_| number != f64::from(NO_VAL));
                 Ok(())
             };
@@ -279,14 +279,14 @@ record! {
         min_mem_per_cpu of [pn_min_memory]: Number, RW RW, "MiB", "--mem-per-cpu",
             |desc| desc.mem_per_cpu().map_or(Value::Nil, number),
             |desc, value| {
-                desc.set_mem_per_cpu(Some(Width::of(number_from(&value)?)));
+                desc.set_mem_per_cpu(Some(Width::from_lua(number_from(&value)?)));
                 Ok(())
             };
         #[doc = "The memory of each node; `nil` if memory is asked for in another way."]
         min_mem_per_node of [pn_min_memory]: Number, RW RW, "MiB", "--mem",
             |desc| desc.mem_per_node().map_or(Value::Nil, number),
             |desc, value| {
-                desc.set_mem_per_node(Some(Width::of(number_from(&value)?)));
+                desc.set_mem_per_node(Some(Width::from_lua(number_from(&value)?)));
                 Ok(())
             };
         #[doc = "`ntasks_per_tres`."]
@@ -326,7 +326,7 @@ impl JobDescriptor {
     pub fn set(&mut self, name: &str, value: Value) -> Result<(), SetError> {
         let unknown = || SetError::Unknown(name.to_owned());
         let field = super::Field::find(FIELDS, name).ok_or_else(unknown)?;
-        // A member that scripts don't see at all is no field for them.
+        // A member that scripts don't see at all is not a field for them.
         if !field.readable.any() && !field.writable.any() {
             return Err(unknown());
         }
@@ -365,7 +365,7 @@ impl JobDescriptor {
         self.nice.map(|nice| i64::from(nice) - i64::from(NICE_OFFSET))
     }
 
-    /// Sets the nice value. What Slurm can't represent becomes the nearest that it can.
+    /// Sets the nice value. A value that Slurm can't represent becomes the nearest one that it can.
     pub fn set_nice_value(&mut self, nice: Option<i64>) {
         let highest = i64::from(NO_VAL) - i64::from(NICE_OFFSET) - 1;
         self.nice = nice.map(|nice| {
@@ -375,14 +375,15 @@ impl JobDescriptor {
     }
 }
 
-/// What is kept for the system, if it is counted in the unit of this bit.
+/// The number of cores or threads reserved for the system, if it is counted in the unit of this bit; nil
+/// otherwise.
 fn kept(raw: Option<u16>, bit: u16) -> Value {
     let raw = raw.filter(|raw| raw & CORE_SPEC_THREAD == bit);
     raw.map_or(Value::Nil, |raw| number(raw & !CORE_SPEC_THREAD))
 }
 
 fn keep(desc: &mut JobDescriptor, value: &Value, bit: u16) -> Result<(), SetError> {
-    let count = u16::of(number_from(value)?);
+    let count = u16::from_lua(number_from(value)?);
     desc.core_spec = Some(count).filter(|count| *count != NO_VAL16).map(|count| count | bit);
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// The environment of a job: variables by their names, in the order in which the job gets them.
 ///
-/// A copy shares the variables until one of both is changed.
+/// A copy shares the variables until either is changed.
 ///
 /// ```
 /// use jobtap_core::slurm::Environment;
@@ -37,7 +37,7 @@ impl Environment {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Sets a variable. One that is there keeps its place; a new one goes before all others, as in Slurm.
+    /// Sets a variable. An existing one keeps its place; a new one goes before all others, as in Slurm.
     pub fn set(&mut self, name: impl Into<String>, value: impl Into<String>) {
         let (name, value) = (name.into(), value.into());
         let variables = Arc::make_mut(&mut self.variables);
@@ -130,8 +130,8 @@ impl fmt::Debug for Environment {
 }
 
 impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Environment {
-    /// Takes the variables in their order. Of two with one name the last is taken, at the place of the
-    /// first.
+    /// Takes the variables in their order. Of several with the same name, the last value is taken, at
+    /// the place of the first.
     fn from_iter<I: IntoIterator<Item = (N, V)>>(variables: I) -> Self {
         let mut all: Vec<(String, String)> =
             variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect();

@@ -1,6 +1,6 @@
 //! Slurm's errors, by their names, with the numbers and texts of Slurm 22.05 as Debian 12 has it.
 //!
-//! A plugin that refuses a request returns one of them, and a user of Slurm sees the same text as at home.
+//! A plugin that refuses a request returns one of them, and a user sees the text that Slurm would show.
 
 use super::table::Versions;
 use std::borrow::Cow;
@@ -33,7 +33,7 @@ impl SlurmError {
         Self { code, name, text: Cow::Borrowed(text), message: None }
     }
 
-    /// The error of a number that a script or a plugin in C returns; `None` for 0, which is success. A
+    /// The error for a number that a script or a plugin in C returns; `None` for 0, which is success. A
     /// number that Slurm doesn't have is an error too, with an empty name and Slurm's text for it.
     pub fn from_code(code: i32) -> Option<Self> {
         if code == 0 {
@@ -55,7 +55,7 @@ impl SlurmError {
         Some(Self::new(known.code, known.name, known.text))
     }
 
-    /// Adds a message of the author's, which the user gets with Slurm's text.
+    /// Adds the author's own message, which the user gets with Slurm's text.
     pub fn with(mut self, message: impl Into<Cow<'static, str>>) -> Self {
         self.message = Some(message.into()).filter(|message| !message.is_empty());
         self
@@ -103,8 +103,8 @@ impl std::error::Error for SlurmError {}
 pub struct KnownError {
     /// The name, which scripts know as `slurm.NAME`.
     pub name: &'static str,
-    /// The number. Those of errors that Slurm 22.05 doesn't have are above a million and jobtap's own, since
-    /// every version of Slurm may number them anew.
+    /// The number. Errors that Slurm 22.05 doesn't have get numbers of jobtap's own above a million, since
+    /// each version of Slurm may number them anew.
     pub code: i32,
     /// The text that Slurm's commands print.
     pub text: &'static str,
@@ -573,7 +573,7 @@ mod tests {
     fn scripts_know_as_many_errors_as_in_slurm() {
         let count = |of: fn(&KnownError) -> bool| ERRORS.iter().filter(|error| of(error)).count();
         assert_eq!(count(|error| error.scripts.v22_05), 8);
-        // Slurm's table also has SLURM_SUCCESS, which is no error.
+        // Slurm's table also has SLURM_SUCCESS, which is not an error.
         assert_eq!(count(|error| error.scripts.newest), 390);
     }
 

@@ -1,20 +1,21 @@
 //! A job of the manager as Slurm's job record.
 
 use super::{CORE_SPEC_THREAD, JOB_COMPLETING, JOB_STATES, JobDescriptor, JobRecord, NICE_OFFSET};
+use crate::eventlog::{Event, EventEntry};
 use crate::job::{Job, JobResult, State, Timestamp};
 
 impl JobRecord {
-    /// Describes a job as it is now: what it asks for, from its jobspec, and what has become of it. The name of
+    /// Describes a job as it is now: what its jobspec asks for, and its state, times and resources. The name of
     /// its user is not known here.
     ///
-    /// Of the id only the lowest 32 bits fit into Slurm's width.
+    /// Only the lowest 32 bits of the id fit into Slurm's field.
     #[must_use]
     pub fn from_job(job: &Job) -> Self {
         let desc = JobDescriptor::from_jobspec(job.jobspec().value());
         let resources = job.resources();
         let expiration = resources.and_then(|resources| resources.expiration());
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        // What `sbatch` and the manager note of a job: numbers that are no part of the request.
+        // Numbers that `sbatch` and the manager record in a job, and that are not part of the request.
         let noted = |key: &str| {
             let value = job.jobspec().attribute(&format!("system.slurm.{key}"))?;
             value.as_u64()
@@ -102,7 +103,7 @@ impl JobRecord {
     }
 }
 
-/// The lowest bits of a job's id: these are the ones in which jobs of one instance differ.
+/// The lowest bits of a job's id, in which the jobs of one instance differ.
 const fn number(id: u64) -> u32 {
     (id & u32::MAX as u64) as u32
 }
@@ -140,7 +141,8 @@ fn state(job: &Job) -> u32 {
 
 /// The wait status of the event `finish`; 0 for a job that has not finished.
 fn exit_status(job: &Job) -> u32 {
-    let finish = job.end_event().filter(|event| event.name == "finish");
-    let status = finish.and_then(|event| event.context.as_ref()?.get("status")?.as_u64());
-    status.and_then(|status| u32::try_from(status).ok()).unwrap_or(0)
+    match job.end_event().map(EventEntry::event) {
+        Some(Ok(Event::Finish { status })) => u32::try_from(status).unwrap_or(0),
+        _ => 0,
+    }
 }

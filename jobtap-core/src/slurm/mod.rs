@@ -1,6 +1,6 @@
 //! Slurm's vocabulary: what a job asks for, as Slurm's plugins and scripts see it.
 //!
-//! Sites that come from Slurm bring policies which speak of `time_limit` in minutes, of `NO_VAL` and of
+//! Sites that come from Slurm bring policies that use `time_limit` in minutes, `NO_VAL` and
 //! `ESLURM_ACCESS_DENIED`. [`JobDescriptor`] is the description of a request with Slurm's names, units
 //! and unset values, [`JobRecord`], [`Partition`] and [`Reservation`] are what a policy can look at, and
 //! [`errno`] has the errors with which it refuses.

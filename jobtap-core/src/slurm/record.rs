@@ -304,7 +304,7 @@ impl Partition {
 }
 
 record! {
-    /// A reservation of Slurm, in which some nodes are for some users: an entry of `slurm.reservations`.
+    /// A Slurm reservation, which reserves some nodes for some users: an entry of `slurm.reservations`.
     /// Scripts can't change it.
     pub struct Reservation {
         #[doc = "The accounts that may use it, separated by commas."]
@@ -339,12 +339,12 @@ record! {
     views {}
 }
 
-/// Memory for each CPU; nothing if it is memory of each node.
+/// The memory for each CPU; nil if it is the memory of each node.
 fn per_cpu(memory: u64) -> Value {
     if memory & MEM_PER_CPU == 0 { Value::Nil } else { number(memory & !MEM_PER_CPU) }
 }
 
-/// Memory of each node; nothing if it is memory for each CPU.
+/// The memory of each node; nil if it is the memory for each CPU.
 fn per_node(memory: u64) -> Value {
     if memory & MEM_PER_CPU == 0 { number(memory) } else { Value::Nil }
 }

@@ -1,4 +1,4 @@
-//! What the tables of fields are made of, and the macro that makes a structure and its table of one
+//! What the tables of fields are made of, and the macro that makes a structure and its table from one
 //! declaration.
 //!
 //! Lua, the conversion to a jobspec, the chapter of the guide and the tests all go over these tables, so
@@ -20,7 +20,7 @@ impl Versions {
     pub const NONE: Self = Self { v22_05: false, newest: false };
     /// In both versions.
     pub const BOTH: Self = Self { v22_05: true, newest: true };
-    /// In 22.05 and no longer.
+    /// In 22.05 only.
     pub const OLD: Self = Self { v22_05: true, newest: false };
     /// In the newest version only.
     pub const NEWEST: Self = Self { v22_05: false, newest: true };
@@ -35,7 +35,7 @@ impl Versions {
 /// How a value is written into a field.
 pub type SetField<T> = fn(&mut T, Value) -> Result<(), SetError>;
 
-/// How a stored value becomes JSON, and how it is read from JSON. A value of a wrong type is not taken.
+/// How a stored value becomes JSON, and how it is read from JSON. A value of a wrong type is ignored.
 pub(super) type JsonField<T> = (fn(&T) -> serde_json::Value, fn(&mut T, &serde_json::Value));
 
 /// A field of one of Slurm's structures.
@@ -62,7 +62,7 @@ pub struct Field<T: 'static> {
     pub get: fn(&T) -> Value,
     /// Writes a value as Lua does; `None` if no version can write the field.
     pub set: Option<SetField<T>>,
-    /// Writes the stored value as JSON, and reads it; `None` for another view of fields.
+    /// Writes the stored value as JSON, and reads it; `None` for a field that is a view of others.
     pub(super) json: Option<JsonField<T>>,
 }
 
@@ -73,7 +73,7 @@ impl<T> Field<T> {
         fields.iter().find(|field| field.name == name)
     }
 
-    /// The stored value as JSON; `None` for another view of fields.
+    /// The stored value as JSON; `None` for a field that is a view of others.
     #[must_use]
     pub fn stored(&self, record: &T) -> Option<serde_json::Value> {
         self.json.map(|(store, _)| store(record))
@@ -86,8 +86,8 @@ impl<T> Field<T> {
     }
 }
 
-/// A text that is empty is one that is not set.
-pub(super) fn without_empty(value: &serde_json::Value) -> &serde_json::Value {
+/// Turns an empty text into null, since it counts as not set.
+pub(super) fn empty_as_null(value: &serde_json::Value) -> &serde_json::Value {
     if value == "" { &serde_json::Value::Null } else { value }
 }
 
@@ -124,7 +124,7 @@ pub(super) const fn writable(old: &Access, new: &Access) -> Versions {
 /// - `[WIDTH or UNSET]`, a number that may be unset and then reads as `UNSET`; `[WIDTH or nil]`;
 ///   `[u64 or 0]` is a point in time.
 ///
-/// Functions to get and to set the value follow where scripts see another one than is stored.
+/// Functions to get and to set the value follow where scripts see a value other than the stored one.
 ///
 /// A row of the second part is another view of fields of the structure, with functions to get and to set
 /// it: `name of [fields]: Kind, ACCESS ACCESS, "unit", "option", get [, set];`.
@@ -189,7 +189,7 @@ macro_rules! record {
                     json: Some((
                         |record| serde_json::to_value(&record.$field).unwrap_or_default(),
                         |record, value| {
-                            let value = $crate::slurm::table::without_empty(value);
+                            let value = $crate::slurm::table::empty_as_null(value);
                             if let Ok(value) = serde::Deserialize::deserialize(value) {
                                 record.$field = value;
                             }
@@ -293,7 +293,7 @@ macro_rules! record {
     (@set $old:ident $new:ident, $field:ident, $width:ident) => {
         Some(|record, value| {
             let number = $crate::slurm::value::number_from(&value)?;
-            record.$field = $crate::slurm::value::Width::of(number);
+            record.$field = $crate::slurm::value::Width::from_lua(number);
             Ok(())
         })
     };

@@ -1,4 +1,4 @@
-//! The tables of fields against what was read from and written to a Slurm 22.05, field by field.
+//! Compares the tables of fields with what was read from and written to Slurm 22.05, field by field.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn count<T>(fields: &[Field<T>], of: impl Fn(&Field<T>) -> bool) -> usize {
     fields.iter().filter(|field| of(field)).count()
 }
 
-/// What scripts of the version see and can write, of the table.
+/// The numbers of fields that scripts can read and write, in 22.05 and in the newest version.
 fn access<T>(fields: &[Field<T>]) -> [usize; 4] {
     [
         count(fields, |field| field.readable.v22_05),
@@ -18,7 +18,7 @@ fn access<T>(fields: &[Field<T>]) -> [usize; 4] {
 
 #[test]
 fn the_tables_have_as_many_fields_as_slurm() {
-    // `environment` can be read, and is written by its variables.
+    // `environment` can be read, and is written variable by variable.
     assert_eq!(access(FIELDS), [96, 77, 102, 80]);
     assert_eq!(access(JobRecord::FIELDS), [84, 0, 93, 0]);
     assert_eq!(access(Partition::FIELDS), [31, 0, 32, 0]);
@@ -43,7 +43,7 @@ fn every_name_stands_once_and_views_name_fields() {
     check(Reservation::FIELDS);
 }
 
-/// What a script of 22.05 printed of a job that sets nothing of it.
+/// What a script in 22.05 printed for a job that sets none of the fields.
 #[test]
 fn an_empty_description_reads_as_in_slurm() {
     let desc = JobDescriptor::default();

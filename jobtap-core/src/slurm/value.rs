@@ -1,8 +1,8 @@
 //! The values of Slurm's fields as a script sees them, and how a value is written into a field.
 //!
-//! Slurm's job descriptor is a C structure, and its scripts see it through Lua: a text that is not
-//! there is `nil`, a number that is not set is a large constant, and whatever is written is converted
-//! to the width of the C member. These rules stand here once, for every field.
+//! Slurm's job descriptor is a C structure, and its scripts see it through Lua: a text that is not set
+//! is `nil`, a number that is not set is a large constant, and whatever is written is converted to the
+//! width of the C member. The rules are implemented here once, for every field.
 
 use std::fmt;
 use thiserror::Error;
@@ -35,7 +35,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The name that Lua has for the value's type, which its messages contain.
+    /// Lua's name for the value's type, as in its messages.
     #[must_use]
     pub fn type_name(&self) -> &'static str {
         match self {
@@ -117,7 +117,7 @@ pub enum SetError {
 pub enum Kind {
     /// A text; `nil` when it is not set.
     Text,
-    /// A number. What it reads as when it is not set is the field's own matter.
+    /// A number. What it reads as when it is not set depends on the field.
     Number,
     /// Yes or no.
     Boolean,
@@ -173,7 +173,7 @@ fn number_of(text: &str) -> Option<f64> {
     if let Some(hex) = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
         return u64::from_str_radix(hex, 16).ok().map(|number| sign * number as f64);
     }
-    // Rust reads `inf` and `nan` too, which are no numbers in Lua.
+    // Rust reads `inf` and `nan` too, which are not numbers in Lua.
     let plain = digits.starts_with(|first: char| first.is_ascii_digit() || first == '.');
     let number = digits.parse::<f64>().ok().filter(|_| plain)?;
     Some(sign * number)
@@ -213,35 +213,35 @@ fn number_text(number: f64) -> String {
     }
 }
 
-/// An unsigned integer of the width of a member of Slurm's structures.
+/// An unsigned integer with the width of a member of Slurm's structures.
 pub(super) trait Width: Copy + PartialEq + Into<u64> {
-    /// Converts a Lua number as the C of Slurm does on x86-64: the fraction is cut off, and what doesn't
+    /// Converts a Lua number as Slurm's C code does on x86-64: the fraction is cut off, and what doesn't
     /// fit into the width wraps around, or becomes 0 where it doesn't fit into the register either.
-    fn of(number: f64) -> Self;
+    fn from_lua(number: f64) -> Self;
 }
 
 impl Width for u8 {
-    fn of(number: f64) -> Self {
+    fn from_lua(number: f64) -> Self {
         register32(number) as Self
     }
 }
 
 impl Width for u16 {
-    fn of(number: f64) -> Self {
+    fn from_lua(number: f64) -> Self {
         register32(number) as Self
     }
 }
 
 impl Width for u32 {
-    fn of(number: f64) -> Self {
+    fn from_lua(number: f64) -> Self {
         register64(number) as Self
     }
 }
 
 impl Width for u64 {
-    fn of(number: f64) -> Self {
+    fn from_lua(number: f64) -> Self {
         match number {
-            // Also what NO_VAL64 and INFINITE64 are in Lua: they can't be written.
+            // NO_VAL64 and INFINITE64 have this value in Lua, too: they can't be written.
             number if number >= 18_446_744_073_709_551_616.0 => 0,
             number if number >= 9_223_372_036_854_775_808.0 => number as Self,
             number => register64(number) as Self,
@@ -272,9 +272,9 @@ pub(super) fn number_or<W: Width>(number: Option<W>, unset: W) -> Value {
     self::number(number.unwrap_or(unset))
 }
 
-/// Converts a value to a number that may be unset, which the number `unset` stands for.
+/// Converts a value to a number; the number `unset` becomes `None`.
 pub(super) fn optional_from<W: Width>(value: &Value, unset: W) -> Result<Option<W>, SetError> {
-    Ok(Some(W::of(number_from(value)?)).filter(|number| *number != unset))
+    Ok(Some(W::from_lua(number_from(value)?)).filter(|number| *number != unset))
 }
 
 /// Converts a value to a point in time. 0 and times before 1970 count as not set.
@@ -334,16 +334,22 @@ mod tests {
 
     #[test]
     fn numbers_are_cut_to_the_width_as_in_c() {
-        assert_eq!(u32::of(1.9), 1);
-        assert_eq!(u32::of(-1.0), u32::MAX);
-        assert_eq!(u32::of(4_294_967_296.0), 0);
-        assert_eq!(u16::of(70_000.0), 4464);
-        assert_eq!(u16::of(f64::from(NO_VAL16)), NO_VAL16);
+        assert_eq!(u32::from_lua(1.9), 1);
+        assert_eq!(u32::from_lua(-1.0), u32::MAX);
+        assert_eq!(u32::from_lua(4_294_967_296.0), 0);
+        assert_eq!(u16::from_lua(70_000.0), 4464);
+        assert_eq!(u16::from_lua(f64::from(NO_VAL16)), NO_VAL16);
         // NO_VAL in a member of 16 bits, a mistake of many scripts.
-        assert_eq!(u16::of(f64::from(NO_VAL)), 0);
-        assert_eq!(u64::of(-1.0), u64::MAX);
-        assert_eq!((u64::of(NO_VAL64 as f64), u64::of(1.5e19)), (0, 15_000_000_000_000_000_000));
-        assert_eq!((u32::of(f64::NAN), u16::of(f64::NAN), u32::of(1e300)), (0, 0, 0));
+        assert_eq!(u16::from_lua(f64::from(NO_VAL)), 0);
+        assert_eq!(u64::from_lua(-1.0), u64::MAX);
+        assert_eq!(
+            (u64::from_lua(NO_VAL64 as f64), u64::from_lua(1.5e19)),
+            (0, 15_000_000_000_000_000_000)
+        );
+        assert_eq!(
+            (u32::from_lua(f64::NAN), u16::from_lua(f64::NAN), u32::from_lua(1e300)),
+            (0, 0, 0)
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::config;
 use super::manager::TestManager;
+use super::refused::ManagerStartError;
 use crate::host::{PluginDescriptor, Ticks};
 use crate::plugin::Plugin;
 use crate::resource::{Children, Hostlist, HostlistError, Idset, ResourceSet};
@@ -32,9 +33,8 @@ pub struct TestManagerBuilder {
 }
 
 impl TestManagerBuilder {
-    /// Links a plugin and loads it at the start, also one with `load = "by-name"` or
-    /// `load = "configured"`. A plugin that the configuration loads or removes by its name follows the
-    /// configuration instead.
+    /// Links a plugin and loads it at the start, even one with `load = "by-name"` or `load = "configured"`. A
+    /// plugin that the configuration loads or removes by its name follows the configuration instead.
     pub fn plugin<P: Plugin>(mut self) -> Self {
         self.loaded.push(P::DESCRIPTOR.name);
         self.linked::<P>()
@@ -110,7 +110,7 @@ impl TestManagerBuilder {
         self
     }
 
-    /// Tells the manager in which groups a user of this number is, for queues that are for some groups only.
+    /// Sets the groups of a user, for queues that are for some groups only.
     ///
     /// ```
     /// # use jobtap_core::testing::{TestJob, TestManager};
@@ -145,10 +145,10 @@ impl TestManagerBuilder {
         self
     }
 
-    /// `proposed` as a configuration of this manager, with what the test kit adds.
+    /// Returns `proposed` as a configuration of this manager, with what the test kit adds.
     pub(super) fn config_of_kit(&self, proposed: &Value) -> Value {
         let loaded = self.plugins.iter().filter(|plugin| self.loaded.contains(&plugin.name));
-        config::of_kit(proposed, loaded.copied())
+        config::with_kit_defaults(proposed, loaded.copied())
     }
 
     pub(super) fn all_resources(&self) -> Result<ResourceSet, HostlistError> {
@@ -163,7 +163,7 @@ impl TestManagerBuilder {
         }
     }
 
-    /// Sets the clocks with which handlers are metered. By default they stand still.
+    /// Sets the clocks that meter handlers. By default they stand still.
     pub fn ticks(mut self, ticks: Ticks) -> Self {
         self.ticks = ticks;
         self
@@ -173,7 +173,7 @@ impl TestManagerBuilder {
     ///
     /// # Errors
     /// The reason why the manager can't start, such as an invalid configuration of a plugin.
-    pub fn try_start(self) -> Result<TestManager, String> {
+    pub fn try_start(self) -> Result<TestManager, ManagerStartError> {
         TestManager::boot_first(self)
     }
 

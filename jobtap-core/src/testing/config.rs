@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use crate::host::{Load, PluginDescriptor};
 
 /// `config` with simulated execution for every user, and with an entry of `[job-manager] plugins` for each of
-/// `plugins` that would not be loaded otherwise. Says nothing twice: what the test configures itself counts.
-pub(crate) fn of_kit(
+/// `plugins` that would not be loaded otherwise. What the test configures itself takes precedence.
+pub(crate) fn with_kit_defaults(
     config: &Value,
     plugins: impl Iterator<Item = &'static PluginDescriptor>,
 ) -> Value {
@@ -70,8 +70,8 @@ mod tests {
     #[test]
     fn what_a_test_configures_itself_is_not_changed() {
         let config = json!({"exec": {"testexec": {"allow-guests": false}}});
-        assert_eq!(of_kit(&config, std::iter::empty()), config);
+        assert_eq!(with_kit_defaults(&config, std::iter::empty()), config);
         let refused_later = json!({"exec": 3});
-        assert_eq!(of_kit(&refused_later, std::iter::empty()), refused_later);
+        assert_eq!(with_kit_defaults(&refused_later, std::iter::empty()), refused_later);
     }
 }

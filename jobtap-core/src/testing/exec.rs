@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::{ExecCommand, ExecEvent, Input};
+use crate::engine::{ExecCommand, ExecEvent, ExecStart, Input};
 use crate::eventlog::EventEntry;
 use crate::job::{JobId, Timestamp, WaitStatus};
 
@@ -24,9 +24,9 @@ impl Execution {
     /// Carries out a command and returns the resulting events.
     pub(super) fn execute(&mut self, now: Timestamp, command: &ExecCommand) -> Vec<Input> {
         let reports = match *command {
-            ExecCommand::Start { id, reattach, .. } => self.start(id, reattach),
-            ExecCommand::Cancel { id, signum } => match self.jobs.get(&id) {
-                Some(None) => self.end(now, id, WaitStatus::from_signal(signum).as_raw()),
+            ExecCommand::Start(ExecStart { id, reattach, .. }) => self.start(id, reattach),
+            ExecCommand::Cancel { id, signal } => match self.jobs.get(&id) {
+                Some(None) => self.end(now, id, WaitStatus::from_signal(signal.number()).as_raw()),
                 Some(Some(_)) => Vec::new(),
                 None => vec![ExecEvent::Released { id }],
             },
@@ -34,15 +34,15 @@ impl Execution {
                 self.jobs.remove(&id);
                 Vec::new()
             }
-            ExecCommand::Signal { id, signum } => {
-                self.signals.entry(id).or_default().push(signum);
+            ExecCommand::Signal { id, signal } => {
+                self.signals.entry(id).or_default().push(signal.number());
                 Vec::new()
             }
         };
         reports.into_iter().map(Input::Exec).collect()
     }
 
-    /// Lets all tasks of a job end. Reported even for jobs that the executor doesn't have.
+    /// Ends all tasks of a job, and reports that even for a job that the executor doesn't have.
     pub(super) fn end(&mut self, now: Timestamp, id: JobId, status: i32) -> Vec<ExecEvent> {
         if let Some(ended) = self.jobs.get_mut(&id) {
             *ended = Some((status, now));
@@ -61,7 +61,7 @@ impl Execution {
             reports.push(ExecEvent::Started { id });
         }
         if let Some((status, timestamp)) = ended {
-            // Without a manager, only the log says when it was.
+            // The job finished without a manager, so only this log entry says when.
             let entry = EventEntry { timestamp, name: "complete".into(), context: None };
             reports.push(ExecEvent::Log { id, entry });
             reports.extend([ExecEvent::Finished { id, status }, ExecEvent::Released { id }]);

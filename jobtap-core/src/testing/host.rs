@@ -7,7 +7,8 @@ use serde_json::Value;
 use super::hosts::{HostSetup, TestHost};
 use super::job::TestJob;
 use super::manager::TestManager;
-use crate::eventlog::EventEntry;
+use super::refused::{ManagerStartError, Refused, RunError};
+use crate::eventlog::{EventEntry, Name};
 use crate::host::{
     Args, Failure, HandlerEntry, HandlerFn, HostKind, IntroductionOrder, Load, Outcome,
     PluginDescriptor, Role,
@@ -16,8 +17,8 @@ use crate::job::{JobId, State, Timestamp};
 use crate::plugin::{Priority, Process, ProcessEnd};
 use crate::topic::TopicId;
 
-/// Sets the priority of a job to its urgency where no other plugin sets one, as Flux does itself and our
-/// manager by a builtin plugin.
+/// Sets the priority of a job to its urgency if no other plugin sets one. Flux does this itself, and our
+/// manager with a builtin plugin.
 static URGENCY: PluginDescriptor = PluginDescriptor {
     name: ".urgency-of-test-kit",
     crate_name: env!("CARGO_PKG_NAME"),
@@ -50,7 +51,7 @@ fn priority(_: &mut dyn Any, args: &Args<'_>) -> Result<Outcome, Box<Failure>> {
 }
 
 impl TestManager {
-    /// What has gone wrong with a job after its first `seen` events: the note of its exception.
+    /// The note of the first fatal exception of a job after its first `seen` events.
     fn failure(&self, id: JobId, seen: usize) -> Option<String> {
         let log = self.eventlog(id);
         let mut raised = log.iter().skip(seen).filter_map(EventEntry::fatal_exception);
@@ -59,7 +60,9 @@ impl TestManager {
 }
 
 impl TestHost for TestManager {
-    fn start(setup: &HostSetup) -> Result<Self, String> {
+    type StartError = ManagerStartError;
+
+    fn start(setup: &HostSetup) -> Result<Self, ManagerStartError> {
         let mut builder = TestManager::new().descriptor(&URGENCY).cores(4096);
         builder.config = setup.config.clone();
         for plugin in &setup.plugins {
@@ -79,7 +82,7 @@ impl TestHost for TestManager {
         TestManager::now(self)
     }
 
-    fn submit(&mut self, job: TestJob) -> Result<JobId, String> {
+    fn submit(&mut self, job: TestJob) -> Result<JobId, Refused> {
         TestManager::submit(self, job)
     }
 
@@ -107,27 +110,27 @@ impl TestHost for TestManager {
         Vec::new()
     }
 
-    fn run(&mut self, id: JobId) -> Result<(), String> {
+    fn run(&mut self, id: JobId) -> Result<(), RunError> {
         let state = self.job(id).state();
         if state != State::Sched {
-            return Err(format!("the job is in {state}"));
+            return Err(RunError::WrongState(state));
         }
         let seen = self.eventlog(id).len();
         self.allocate(id);
         match self.failure(id, seen) {
-            Some(text) => Err(text),
-            None if TestManager::events(self, id).iter().any(|name| name == "start") => Ok(()),
-            None => Err(self.why(id).join("; ")),
+            Some(note) => Err(RunError::Failed { note }),
+            None if self.eventlog(id).iter().any(|entry| entry.name == Name::Start) => Ok(()),
+            None => Err(RunError::Waits(self.why(id))),
         }
     }
 
-    fn end(&mut self, id: JobId, exit_code: u8) -> Result<(), String> {
+    fn end(&mut self, id: JobId, exit_code: u8) -> Result<(), RunError> {
         let seen = self.eventlog(id).len();
         self.finish(id, exit_code);
         match self.failure(id, seen) {
-            Some(text) => Err(text),
+            Some(note) => Err(RunError::Failed { note }),
             None if self.job(id).state() == State::Inactive => Ok(()),
-            None => Err(self.why(id).join("; ")),
+            None => Err(RunError::Waits(self.why(id))),
         }
     }
 

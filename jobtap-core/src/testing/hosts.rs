@@ -1,46 +1,53 @@
-//! The same tests over each host: what the hosts of the test kit have in common.
+//! Runs the same tests on each host: what the hosts of the test kit have in common.
 
+use std::error::Error;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::{Value, json};
 
 use super::job::TestJob;
+use super::refused::{Refused, RunError};
 use crate::host::{HostKind, PluginDescriptor, ProcessCommand, panic_text};
 use crate::job::{JobId, Timestamp, WaitStatus};
 use crate::plugin::{Plugin, Process, ProcessEnd};
 
-/// A host in memory, which a test submits jobs to.
+/// A host in memory, to which a test submits jobs.
 ///
-/// [`TestManager`](super::TestManager) is one. The crates `jobtap-flux` and `jobtap-slurm` have those of the
-/// other hosts: their adapters, as a real Flux or Slurm runs them, over a double of its functions. A test that
-/// asks a host for no more than this runs over each of them; [`TestHosts`] does that.
+/// [`TestManager`](super::TestManager) is one. The crates `jobtap-flux` and `jobtap-slurm` have those for the other
+/// hosts: their adapters, as a real Flux or Slurm runs them, on top of a test double of its functions. A test that
+/// uses nothing but this trait runs on each of them, with [`TestHosts`].
 pub trait TestHost {
+    /// Why the host doesn't start.
+    type StartError: Error + 'static
+    where
+        Self: Sized;
+
     /// Starts the host.
     ///
     /// # Errors
-    /// The message with which it refuses a plugin or its configuration.
-    fn start(setup: &HostSetup) -> Result<Self, String>
+    /// Why it refuses a plugin or its configuration.
+    fn start(setup: &HostSetup) -> Result<Self, Self::StartError>
     where
         Self: Sized;
 
     /// Which host it is.
     fn kind(&self) -> HostKind;
 
-    /// The time that plugins see. It is virtual, but for Slurm's, which is the system's.
+    /// The time that plugins see. It is virtual, except in Slurm, where it is the system's time.
     fn now(&self) -> Timestamp;
 
-    /// Submits a job. It is accepted when it has left DEPEND and PRIORITY, too, unless a plugin holds it there.
+    /// Submits a job. An accepted job has left DEPEND and PRIORITY when this returns, unless a plugin holds it
+    /// there.
     ///
     /// # Errors
-    /// The message for the submitter.
+    /// Why the job is refused: the text is that for the submitter.
     ///
     /// # Panics
-    /// If the host has no request for such a job: one of Slurm's has no attributes of a site's own, for
-    /// example.
-    fn submit(&mut self, job: TestJob) -> Result<JobId, String>;
+    /// If the host has no request for such a job: Slurm's requests, for example, have no attributes of a site's own.
+    fn submit(&mut self, job: TestJob) -> Result<JobId, Refused>;
 
-    /// What plugins said to users since the last call. In Flux they can't say anything.
+    /// The messages that plugins have sent to users since the last call. In Flux they can't send any.
     fn messages(&mut self) -> Vec<String>;
 
     /// The priority of a job; `None` if it has none yet, and in Slurm if no plugin has set it.
@@ -59,13 +66,13 @@ pub trait TestHost {
     fn events(&self, id: JobId) -> Vec<String>;
 
     /// The annotations of a job, as its user sees them: those that plugins returned or set by
-    /// [`Cx::annotate`](crate::plugin::Cx::annotate), and memos below `user`. An inactive job of Flux's keeps them.
+    /// [`Cx::annotate`](crate::plugin::Cx::annotate), and memos below `user`. In Flux an inactive job keeps them.
     /// Slurm has none: the value is an empty object there.
     fn annotations(&self, id: JobId) -> Value;
 
     /// The calls of plugins that the host doesn't serve, since the last call of this method. `jobtap build --host`
-    /// refuses those that it sees in the source. [`TestHosts::each`] fails when there are some at the end of a test,
-    /// so a test of a plugin that copes with them takes them.
+    /// refuses those that it sees in the source. [`TestHosts::each`] fails if any are left at the end of a test, so
+    /// a test of a plugin that handles them must call this.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -83,22 +90,22 @@ pub trait TestHost {
     /// ```
     fn unserved(&mut self) -> Vec<String>;
 
-    /// Gives a job its resources, and runs the prologs of plugins. It does nothing in a job_submit plugin of
-    /// Slurm, which is told of requests only.
+    /// Gives a job its resources, and runs the prologs of plugins. It does nothing for Slurm's job_submit, which
+    /// sees only requests.
     ///
     /// # Errors
     /// Why the job doesn't start: the message of a prolog that has failed.
-    fn run(&mut self, id: JobId) -> Result<(), String>;
+    fn run(&mut self, id: JobId) -> Result<(), RunError>;
 
-    /// Ends the tasks of a job that has started, and runs the epilogs of plugins; as for
-    /// [`run`](Self::run), not in a job_submit plugin.
+    /// Ends the tasks of a job that has started, and runs the epilogs of plugins. Like [`run`](Self::run), it does
+    /// nothing for Slurm's job_submit.
     ///
     /// # Errors
     /// The message of an epilog that has failed, or what the job still waits for.
-    fn end(&mut self, id: JobId, exit_code: u8) -> Result<(), String>;
+    fn end(&mut self, id: JobId, exit_code: u8) -> Result<(), RunError>;
 
-    /// Sets how the processes of plugins end from now on, and what they print. They end at once; without this
-    /// call with success.
+    /// Sets how the processes of plugins end from now on, and what they print. They end at once; by default, with
+    /// success.
     fn end_processes_with(&mut self, end: ProcessEnd);
 
     /// The processes of plugins that were started.
@@ -108,16 +115,17 @@ pub trait TestHost {
 /// What a host of the test kit starts with.
 #[derive(Debug, Clone)]
 pub struct HostSetup {
-    /// The plugins in the order in which they are called; `before` and `after` that they declare go first.
+    /// The plugins in the order in which they are called; the `before` and `after` that they declare take
+    /// precedence.
     pub plugins: Vec<&'static PluginDescriptor>,
     /// The configuration. The table of a plugin is `plugins.NAME`.
     pub config: Value,
 }
 
-/// The start of a host.
-type Start = fn(&HostSetup) -> Result<Box<dyn TestHost>, String>;
+/// Starts a host.
+type Start = fn(&HostSetup) -> Result<Box<dyn TestHost>, Box<dyn Error>>;
 
-/// Plugins, and the hosts over which their tests run.
+/// Plugins, and the hosts on which their tests run.
 ///
 /// ```
 /// use jobtap_core::prelude::*;
@@ -188,16 +196,16 @@ impl TestHosts {
         self
     }
 
-    /// Runs a test over each host. Each starts anew.
+    /// Runs a test on each host. Each host starts anew.
     ///
     /// # Panics
-    /// When the test has failed over a host, when one doesn't start, or when a plugin has made a call that one
-    /// [doesn't serve](TestHost::unserved). All are tried before, and the message names those that failed.
+    /// When the test has failed on a host, when a host doesn't start, or when a plugin has made a call that a host
+    /// [doesn't serve](TestHost::unserved). All hosts are tried first, and the message names those that failed.
     #[track_caller]
     pub fn each(&self, test: impl Fn(&mut dyn TestHost)) {
         let mut failures = String::new();
         for (name, start) in &self.hosts {
-            let run = || -> Result<Vec<String>, String> {
+            let run = || -> Result<Vec<String>, Box<dyn Error>> {
                 let mut host = start(&self.setup)?;
                 test(&mut *host);
                 Ok(host.unserved())
@@ -205,7 +213,7 @@ impl TestHosts {
             let failure = match catch_unwind(AssertUnwindSafe(run)) {
                 Ok(Ok(unserved)) if unserved.is_empty() => continue,
                 Ok(Ok(unserved)) => format!("calls are not served: {}", unserved.join("; ")),
-                Ok(Err(text)) => format!("it doesn't start: {text}"),
+                Ok(Err(error)) => format!("it doesn't start: {error}"),
                 Err(panic) => panic_text(&*panic),
             };
             let name = name.rsplit("::").next().unwrap_or(name);
@@ -229,9 +237,9 @@ impl Default for TestProcesses {
 }
 
 impl TestProcesses {
-    /// Follows a command of a plugin.
+    /// Carries out a command of a plugin.
     pub fn follow(&mut self, command: ProcessCommand) {
-        // Signals come too late.
+        // Signals come too late, since each process has ended.
         if let ProcessCommand::Run { process, mut answer, .. } = command {
             self.started.push(process);
             answer.started();
@@ -239,12 +247,12 @@ impl TestProcesses {
         }
     }
 
-    /// Sets how those that start from now on end.
+    /// Sets how processes end that start from now on.
     pub fn end_with(&mut self, end: ProcessEnd) {
         self.end = end;
     }
 
-    /// Those that have started.
+    /// The processes that have started.
     pub fn started(&self) -> &[Process] {
         &self.started
     }

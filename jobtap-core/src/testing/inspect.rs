@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::job::TestJob;
 use super::manager::TestManager;
+use super::refused::Refused;
 use crate::engine::{Cred, ENVIRONMENT, Engine, JobLog, Level};
 use crate::eventlog::EventEntry;
 use crate::job::{Job, JobId, State, Uid};
@@ -51,7 +52,7 @@ impl TestManager {
 
     /// The names of the events of a job.
     pub fn events(&self, id: JobId) -> Vec<String> {
-        self.eventlog(id).into_iter().map(|entry| entry.name.into_owned()).collect()
+        self.eventlog(id).into_iter().map(|entry| entry.name.into()).collect()
     }
 
     /// The lines that the manager has logged.
@@ -117,9 +118,7 @@ impl TestManager {
     #[track_caller]
     pub fn assert_exception(&self, id: JobId, kind: &str, note: &str) {
         let is = |entry: &EventEntry| {
-            let context = entry.context.as_ref();
-            let text = |key: &str| context.and_then(|c| c.get(key)?.as_str()).unwrap_or_default();
-            entry.name == "exception" && text("type") == kind && text("note").contains(note)
+            entry.exception().is_some_and(|seen| seen.kind == kind && seen.note.contains(note))
         };
         assert!(
             self.eventlog(id).iter().any(is),
@@ -133,7 +132,7 @@ impl TestManager {
         self.reasons(id, Cred { userid: TestJob::OWNER, owner: true })
     }
 
-    /// What a guest is told in place of [`why`](Self::why).
+    /// What a guest sees in place of [`why`](Self::why).
     pub fn why_as(&self, user: u32, id: JobId) -> Vec<String> {
         self.reasons(id, Cred { userid: Uid(user), owner: false })
     }
@@ -218,9 +217,9 @@ impl TestManager {
     /// # Errors
     /// The message of the error response, for instance for a malformed constraint, or if the manager has
     /// crashed.
-    pub fn list(&self, payload: Value) -> Result<Vec<Value>, String> {
-        let engine = self.engine().ok_or("the manager is dead")?;
-        let answer = engine.list(&payload).map_err(|error| error.text)?;
+    pub fn list(&self, payload: Value) -> Result<Vec<Value>, Refused> {
+        let engine = self.engine().ok_or(Refused::Dead)?;
+        let answer = engine.list(&payload)?;
         Ok(answer.get("jobs").and_then(Value::as_array).cloned().unwrap_or_default())
     }
 

@@ -64,7 +64,7 @@ impl TestJob {
     }
 
     /// A job that is described in Slurm's terms. Without a script or arguments it runs `true`, and without a
-    /// number of tasks it has one. User and urgency are those of the other jobs.
+    /// number of tasks it has one. User and urgency are the same as in [`new`](Self::new).
     ///
     /// ```
     /// use jobtap_core::slurm::JobDescriptor;
@@ -76,7 +76,7 @@ impl TestJob {
     /// ```
     ///
     /// # Panics
-    /// If no jobspec can be made of the description.
+    /// If no jobspec can be made from the description.
     #[track_caller]
     pub fn described(desc: &JobDescriptor) -> Self {
         let mut desc = desc.clone();
@@ -200,25 +200,24 @@ impl TestJob {
     /// The submission that a client would send, for a [`TestHost`](super::TestHost).
     ///
     /// # Errors
-    /// Why no jobspec can be made of it.
-    pub fn submission(self) -> Result<(Cred, Submission), String> {
-        let text = |error: JobspecError| error.to_string();
+    /// Why no jobspec can be made from it.
+    pub fn submission(self) -> Result<(Cred, Submission), JobspecError> {
         let mut builder = self.builder;
         let jobspec = match self.jobspec {
             None => {
                 for (key, value) in self.attributes {
-                    builder = builder.attribute(&key, value).map_err(text)?;
+                    builder = builder.attribute(&key, value)?;
                 }
                 builder.build()
             }
             Some(mut jobspec) => {
                 for (key, value) in self.attributes {
-                    path::set(&mut jobspec, &path::attribute_key(&key), value).map_err(text)?;
+                    path::set(&mut jobspec, &path::attribute_key(&key), value)?;
                 }
                 Jobspec::from_value(jobspec)
             }
         };
-        let jobspec = jobspec.map_err(text)?;
+        let jobspec = jobspec?;
         let cred = Cred { userid: self.user, owner: self.user == Self::OWNER };
         let signed = json!({}).to_string();
         let flags = self.flags.bits();

@@ -1,21 +1,24 @@
 //! The manager under test: the engine with a store, an executor and timers in memory.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::fmt;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::builder::TestManagerBuilder;
 use super::exec::Execution;
+use super::hang::Watch;
 use super::job::TestJob;
 use super::processes::Processes;
+use super::refused::{ManagerStartError, Refused};
 use super::store::MemoryStore;
 use super::tasks::TestTasks;
 use crate::engine::{
     Cred, Effect, Effects, Engine, ExecEvent, HostCheck, Input, LogLine, ReadJob, ReplyTo, Request,
-    RequestError, Requester, RestoreError, Setup, Submission, TimerId,
+    RequestError, Requester, Setup, Submission, TimerId,
 };
-use crate::host::{BlockingCommand, Registry, RemoteCall, RemoteSink, Ticks};
+use crate::host::{BlockingCommand, Registry, RemoteQueue, RemoteSink, Ticks};
 use crate::job::{JobId, Timestamp, WaitStatus};
 use crate::jobspec::Jobspec;
 use crate::plugin::Plugin;
@@ -51,35 +54,31 @@ const EPOCH: f64 = 1_700_000_000.0;
 /// ```
 pub struct TestManager {
     engine: Option<Engine>,
-    remote: Arc<ReturnedCalls>,
+    remote: Arc<RemoteQueue>,
     pub(super) store: MemoryStore,
     tasks: TestTasks,
     now: Timestamp,
     /// Timers by the time at which they expire.
     timers: BTreeMap<(u64, TimerId), Timestamp>,
     pub(super) replies: BTreeMap<u64, Result<Value, RequestError>>,
-    /// What plugins said to users, which the test has not read yet.
+    /// Messages from plugins to users that the test has not read yet.
     pub(super) messages: Vec<String>,
     /// Streamed responses that the test has not read yet.
     pub(super) streams: BTreeMap<u64, Vec<Value>>,
     next_reply: u64,
     pub(super) processes: Processes,
     execution: Execution,
-    /// How many commits and effects are left until the manager crashes.
+    /// The number of commits and effects that are left until the manager crashes.
     steps_until_crash: Option<u32>,
     pub(super) log: Vec<LogLine>,
     pub(super) setup: TestManagerBuilder,
+    /// Ends the test if a handler doesn't return.
+    _watch: Watch,
 }
 
-/// The calls that asynchronous handlers have made to their plugins.
-#[derive(Default)]
-struct ReturnedCalls(Mutex<VecDeque<RemoteCall>>);
-
-impl ReturnedCalls {
-    /// Drops the calls, since they may own handles that refer to this object.
-    fn clear(&self) {
-        let lost = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        drop(lost);
+impl fmt::Debug for TestManager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TestManager").field("now", &self.now).finish_non_exhaustive()
     }
 }
 
@@ -88,12 +87,6 @@ impl Drop for TestManager {
         self.engine = None;
         self.tasks = TestTasks::default();
         self.remote.clear();
-    }
-}
-
-impl RemoteSink for ReturnedCalls {
-    fn send(&self, call: RemoteCall) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(call);
     }
 }
 
@@ -118,7 +111,8 @@ impl TestManager {
     }
 
     /// Starts a manager for the first time.
-    pub(super) fn boot_first(setup: TestManagerBuilder) -> Result<Self, String> {
+    pub(super) fn boot_first(setup: TestManagerBuilder) -> Result<Self, ManagerStartError> {
+        let watch = Watch::new(setup.ticks.calls());
         let mut manager = Self {
             engine: None,
             remote: Arc::default(),
@@ -135,20 +129,20 @@ impl TestManager {
             steps_until_crash: None,
             log: Vec::new(),
             setup,
+            _watch: watch,
         };
         manager.boot()?;
         Ok(manager)
     }
 
-    fn boot(&mut self) -> Result<(), String> {
+    fn boot(&mut self) -> Result<(), ManagerStartError> {
         let registry = Registry::builder()
             .plugins(self.setup.plugins.iter().copied())
             .schedulers(self.setup.schedulers.iter().copied())
-            .build()
-            .map_err(|error| error.to_string())?;
-        let mut resources = self.setup.all_resources().map_err(|error| error.to_string())?;
+            .build()?;
+        let mut resources = self.setup.all_resources()?;
         let end = self.setup.lifetime.map_or(0.0, |seconds| EPOCH + seconds);
-        resources.set_expiration(end).map_err(|error| error.to_string())?;
+        resources.set_expiration(end)?;
         self.remote = Arc::default();
         let setup = Setup {
             owner: TestJob::OWNER,
@@ -160,27 +154,28 @@ impl TestManager {
             ticks: self.setup.ticks.clone(),
             host_check: HostCheck::default(),
         };
-        let mut engine = Engine::new(self.now, setup).map_err(|error| error.to_string())?;
+        let mut engine = Engine::new(self.now, setup)?;
         let checkpoint = self.store.checkpoint();
-        engine.restore_checkpoint(&checkpoint).map_err(|error| error.to_string())?;
-        engine.restore_nodes(self.store.resource_log())?;
+        engine.restore_checkpoint(&checkpoint)?;
+        let restored = engine.restore_nodes(self.store.resource_log());
+        restored.map_err(|error| ManagerStartError::Stored(error.into()))?;
         for (plugin, data) in self.store.instance_data() {
             engine.restore_instance_data(plugin, data);
         }
         for (key, text) in self.store.retained() {
-            engine.restore_retained(key, text)?;
+            let restored = engine.restore_retained(key, text);
+            restored.map_err(|error| ManagerStartError::Stored(error.into()))?;
         }
         for stored in self.store.jobs() {
             let id = stored.id;
-            let explain = |error: RestoreError| format!("job {id} not replayed: {error}");
+            let explain = |error| ManagerStartError::Unreplayed { id, error };
             let Some(summary) = self.store.summary(id) else {
                 engine.restore(ReadJob::from_log(stored).map_err(explain)?);
                 continue;
             };
-            if let Some(text) = Engine::summary_difference(stored, summary).map_err(explain)? {
-                return Err(format!(
-                    "job {id} differs from the state that its eventlog gives:\n{text}"
-                ));
+            let difference = Engine::summary_difference(stored, summary).map_err(explain)?;
+            if let Some(difference) = difference {
+                return Err(ManagerStartError::Summary { id, difference });
             }
             engine.restore(ReadJob::from_summary(id, summary.into()).map_err(explain)?);
         }
@@ -199,7 +194,7 @@ impl TestManager {
     ///
     /// # Errors
     /// The message with which the manager refuses the request.
-    pub fn hold_scheduling(&mut self) -> Result<(), String> {
+    pub fn hold_scheduling(&mut self) -> Result<(), Refused> {
         self.scheduling(false)
     }
 
@@ -217,7 +212,7 @@ impl TestManager {
         assert!(granted, "job {id} can't be allocated\n{}", self.history(id));
     }
 
-    /// Lets jobs start only by [`started`](Self::started) from now on.
+    /// From now on, jobs start only when the test calls [`started`](Self::started).
     pub fn hold_execution(&mut self) {
         self.execution.hold = true;
     }
@@ -227,14 +222,14 @@ impl TestManager {
         self.input(Input::Exec(ExecEvent::Started { id }));
     }
 
-    /// Holds back what happened to jobs while the manager was down, until
-    /// [`tell_missed`](Self::tell_missed) is called.
+    /// Holds back the reports of what happened to jobs while the manager was down, until
+    /// [`report_missed`](Self::report_missed) is called.
     pub fn hold_missed(&mut self) {
         self.execution.hold_missed = true;
     }
 
     /// Lets the executor report what happened to jobs while the manager was down.
-    pub fn tell_missed(&mut self) {
+    pub fn report_missed(&mut self) {
         for report in self.execution.missed() {
             self.input(Input::Exec(report));
         }
@@ -349,9 +344,9 @@ impl TestManager {
         reply
     }
 
-    pub(super) fn answer(&mut self, reply: ReplyTo) -> Option<Result<Value, String>> {
+    pub(super) fn answer(&mut self, reply: ReplyTo) -> Option<Result<Value, Refused>> {
         let answer = self.replies.remove(&reply.0)?;
-        Some(answer.map_err(|error| error.text))
+        Some(answer.map_err(Refused::from))
     }
 
     pub(super) fn input(&mut self, input: Input) {
@@ -363,7 +358,7 @@ impl TestManager {
         self.settle(effects);
     }
 
-    /// `proposed` with what the test kit adds.
+    /// Returns `proposed` with what the test kit adds.
     pub(super) fn config_of_kit(&self, proposed: &Value) -> Value {
         self.setup.config_of_kit(proposed)
     }
@@ -374,7 +369,7 @@ impl TestManager {
     }
 
     /// Handles the calls of asynchronous handlers until no call is left.
-    pub(super) fn come_to_rest(&mut self) {
+    pub(super) fn settle_all(&mut self) {
         self.settle(Effects::default());
     }
 
@@ -392,8 +387,7 @@ impl TestManager {
                 self.take(effects, &mut inputs);
             }
             let polled = self.tasks.poll();
-            let came_back =
-                self.remote.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let came_back = self.remote.pop();
             match came_back {
                 Some(call) => inputs.push_back(Input::Remote(call)),
                 None if !polled => return,
@@ -422,7 +416,7 @@ impl TestManager {
                 }
                 Effect::Process { plugin, command } => self.processes.follow(plugin, *command),
                 Effect::Blocking { command: BlockingCommand::Run(work), .. } => work.run(),
-                // Nothing waits for a thread here.
+                // Blocking work runs at once here, so none is left to drop.
                 Effect::Blocking { command: BlockingCommand::DropAll, .. } => {}
                 Effect::Publish { .. } | Effect::Announce { .. } => {}
                 Effect::Exec(command) => inputs.extend(self.execution.execute(self.now, &command)),
@@ -458,7 +452,7 @@ impl TestManager {
     }
 }
 
-/// What plugins say to the user in a response.
+/// The messages from plugins to the user in a response.
 fn messages(result: &Result<Value, RequestError>) -> Vec<String> {
     let lines = match result {
         Ok(payload) => payload.get("messages").cloned(),

@@ -27,7 +27,7 @@
 //! }
 //!
 //! let mut manager = TestManager::new().plugin::<NightOnly>().start();
-//! assert!(manager.submit(TestJob::new()).unwrap_err().contains("at night"));
+//! assert!(manager.submit(TestJob::new()).unwrap_err().text().contains("at night"));
 //! let job = manager.submit(TestJob::new().attribute("night", 1).run_for(60.0)).unwrap();
 //! assert_eq!(manager.job(job).priority(), Some(7));
 //! manager.advance(61.0);
@@ -37,21 +37,24 @@
 mod builder;
 mod config;
 mod exec;
+mod hang;
 mod host;
 mod hosts;
 mod inspect;
 mod job;
 mod manager;
 mod processes;
+mod refused;
 mod replay;
 mod requests;
 mod store;
 mod tasks;
 
 pub use builder::TestManagerBuilder;
-pub(crate) use config::of_kit;
+pub(crate) use config::with_kit_defaults;
 pub use hosts::{HostSetup, TestHost, TestHosts, TestProcesses};
 pub use job::TestJob;
 pub use manager::TestManager;
+pub use refused::{ManagerStartError, Refused, RunError};
 pub use requests::TestStream;
 pub use tasks::TestTasks;

@@ -12,7 +12,7 @@ use crate::plugin::{OutputLine, Process, ProcessEnd, ProcessError, Stream};
 #[derive(Debug, Default)]
 pub(super) struct Processes {
     hold: bool,
-    /// How those end that end at once; without it, with success.
+    /// How processes end that end at once; `None` is success.
     pub(super) end: Option<ProcessEnd>,
     /// The limit of running processes; `None` for no limit.
     slots: Option<usize>,
@@ -111,8 +111,7 @@ impl Processes {
 }
 
 impl TestManager {
-    /// Lets the processes of plugins end only by [`end_process`](Self::end_process) or by SIGKILL from now
-    /// on.
+    /// From now on, processes of plugins end only by [`end_process`](Self::end_process) or by SIGKILL.
     pub fn hold_processes(&mut self) {
         self.processes.hold = true;
     }
@@ -196,10 +195,10 @@ impl TestManager {
             Some(running) => running.print(stream, text),
             None => panic!("no process of {program} runs"),
         }
-        self.come_to_rest();
+        self.settle_all();
     }
 
-    /// Ends the oldest running process of this program. Its [`ProcessEnd`] has what it has
+    /// Ends the oldest running process of this program. Its [`ProcessEnd`] contains what it has
     /// [printed](Self::process_prints).
     ///
     /// # Panics
@@ -236,6 +235,6 @@ impl TestManager {
 
     fn go_on_after_process(&mut self) {
         self.processes.begin();
-        self.come_to_rest();
+        self.settle_all();
     }
 }

@@ -1,4 +1,4 @@
-//! The jobs of a manager under test, given to a plugin again.
+//! Replays the jobs of a manager under test to a plugin.
 
 use std::sync::Arc;
 
@@ -6,15 +6,9 @@ use serde_json::Value;
 
 use super::job::TestJob;
 use super::manager::TestManager;
+use super::refused::ManagerStartError;
 use crate::engine::{HostCheck, RecordedJob, ReplayOptions, Replayed, Setup, StoredJob, replay};
-use crate::host::{Registry, RemoteCall, RemoteSink, Ticks};
-
-/// A replay has a way back of its own.
-struct Nowhere;
-
-impl RemoteSink for Nowhere {
-    fn send(&self, _: RemoteCall) {}
-}
+use crate::host::{NoReturn, Registry, Ticks};
 
 impl TestManager {
     /// All jobs as they are stored.
@@ -26,7 +20,7 @@ impl TestManager {
         self.store.jobs().into_iter().map(recorded).collect()
     }
 
-    /// Gives these jobs to a plugin of this manager, with another configuration, and compares what it answers with
+    /// Replays these jobs to a plugin of this manager, with another configuration, and compares its answers with
     /// what was recorded, as `jobtap replay` does.
     ///
     /// ```
@@ -71,18 +65,18 @@ impl TestManager {
         config: &Value,
         jobs: Vec<RecordedJob>,
         options: ReplayOptions,
-    ) -> Result<Replayed, String> {
+    ) -> Result<Replayed, ManagerStartError> {
         let registry = Registry::builder().plugins(self.setup.plugins.iter().copied()).build();
         let setup = Setup {
             owner: TestJob::OWNER,
-            resources: self.setup.all_resources().map_err(|error| error.to_string())?,
+            resources: self.setup.all_resources()?,
             config: self.setup.config_of_kit(config),
             config_directory: None,
-            registry: registry.map_err(|error| error.to_string())?,
-            remote: Arc::new(Nowhere),
+            registry: registry?,
+            remote: Arc::new(NoReturn),
             ticks: Ticks::default(),
             host_check: HostCheck::default(),
         };
-        replay(setup, plugin, jobs, options).map_err(|error| error.to_string())
+        Ok(replay(setup, plugin, jobs, options)?)
     }
 }

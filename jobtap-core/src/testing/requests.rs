@@ -2,6 +2,7 @@
 
 use super::job::TestJob;
 use super::manager::TestManager;
+use super::refused::Refused;
 use crate::engine::{
     Cred, DrainMode, Engine, Exception, Input, NodeRequest, ReplyTo, Request, RequestError,
     ShadowReport, ShadowRequest,
@@ -20,7 +21,7 @@ fn user(user: u32) -> Cred {
     Cred { userid, owner: userid == TestJob::OWNER }
 }
 
-/// A request that is responded to later or by a stream.
+/// A request whose response comes later or as a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TestStream(ReplyTo);
 
@@ -28,30 +29,30 @@ impl TestManager {
     /// Submits a job.
     ///
     /// # Errors
-    /// The message for the submitter.
-    pub fn submit(&mut self, job: TestJob) -> Result<JobId, String> {
+    /// Why the job is refused: the text is that for the submitter.
+    pub fn submit(&mut self, job: TestJob) -> Result<JobId, Refused> {
         let (cred, submission) = job.submission()?;
         let reply = self.request(cred, Request::Submit(Box::new(submission)));
-        let answer = self.answer(reply).ok_or("the submission waits for an answer")??;
-        let id = answer.get("id").and_then(Value::as_u64).ok_or("the answer has no id")?;
+        let answer = self.answer(reply).ok_or(Refused::SubmissionWaits)??;
+        let id = answer.get("id").and_then(Value::as_u64).ok_or(Refused::NoId)?;
         Ok(JobId::new(id))
     }
 
     /// The responses to submissions that were not responded to at once, in order.
-    pub fn late_answers(&mut self) -> Vec<Result<JobId, String>> {
+    pub fn late_responses(&mut self) -> Vec<Result<JobId, Refused>> {
         let replies = std::mem::take(&mut self.replies);
         let id = |answer: Value| answer.get("id").and_then(Value::as_u64).map(JobId::new);
         replies
             .into_values()
             .filter_map(|answer| match answer {
                 Ok(answer) => id(answer).map(Ok),
-                Err(error) => Some(Err(error.text)),
+                Err(error) => Some(Err(error.into())),
             })
             .collect()
     }
 
-    /// What plugins said to users since the last call, by
-    /// [`Cx::user_message`](crate::plugin::Cx::user_message): the messages of all responses, in order.
+    /// The messages that plugins have sent to users since the last call, with
+    /// [`Cx::user_message`](crate::plugin::Cx::user_message): those of all responses, in order.
     ///
     /// ```
     /// use jobtap_core::prelude::*;
@@ -80,7 +81,7 @@ impl TestManager {
     ///
     /// # Errors
     /// The message with which the manager refuses the request.
-    pub fn cancel(&mut self, id: JobId) -> Result<(), String> {
+    pub fn cancel(&mut self, id: JobId) -> Result<(), Refused> {
         self.raise(id, "cancel", 0, "")
     }
 
@@ -94,7 +95,7 @@ impl TestManager {
         kind: &str,
         severity: i64,
         note: &str,
-    ) -> Result<(), String> {
+    ) -> Result<(), Refused> {
         let exception = Exception::new(kind, severity, note);
         self.ask(Request::Raise { id, exception }).map(drop)
     }
@@ -103,7 +104,7 @@ impl TestManager {
     ///
     /// # Errors
     /// The message with which the manager refuses the request.
-    pub fn cancel_all(&mut self) -> Result<u64, String> {
+    pub fn cancel_all(&mut self) -> Result<u64, Refused> {
         let exception = Exception::new("cancel", 0, "");
         let states = StateSet::ACTIVE;
         let answer =
@@ -115,7 +116,7 @@ impl TestManager {
     ///
     /// # Errors
     /// The message with which the manager refuses the request.
-    pub fn urgency(&mut self, id: JobId, urgency: i64) -> Result<(), String> {
+    pub fn urgency(&mut self, id: JobId, urgency: i64) -> Result<(), Refused> {
         self.ask(Request::Urgency { id, urgency }).map(drop)
     }
 
@@ -129,7 +130,7 @@ impl TestManager {
         id: JobId,
         event: &str,
         status: Option<i32>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Refused> {
         self.ask(Request::Override { id, event: event.to_owned(), status }).map(drop)
     }
 
@@ -137,7 +138,7 @@ impl TestManager {
     ///
     /// # Errors
     /// The message with which the manager refuses the request.
-    pub fn drain_nodes(&mut self, targets: &str, reason: &str) -> Result<(), String> {
+    pub fn drain_nodes(&mut self, targets: &str, reason: &str) -> Result<(), Refused> {
         let (targets, reason) = (targets.to_owned(), Some(reason.to_owned()));
         let mode = DrainMode::New;
         self.ask(Request::Nodes(NodeRequest::Drain { targets, reason, mode })).map(drop)
@@ -147,7 +148,7 @@ impl TestManager {
     ///
     /// # Errors
     /// The message with which the manager refuses the request.
-    pub fn undrain_nodes(&mut self, targets: &str) -> Result<(), String> {
+    pub fn undrain_nodes(&mut self, targets: &str) -> Result<(), Refused> {
         let (targets, mode) = (targets.to_owned(), DrainMode::New);
         self.ask(Request::Nodes(NodeRequest::Undrain { targets, reason: None, mode })).map(drop)
     }
@@ -156,7 +157,7 @@ impl TestManager {
     ///
     /// # Errors
     /// The message with which the manager refuses the request.
-    pub fn lose_nodes(&mut self, targets: &str) -> Result<(), String> {
+    pub fn lose_nodes(&mut self, targets: &str) -> Result<(), Refused> {
         let targets = targets.to_owned();
         self.ask(Request::Nodes(NodeRequest::Offline { targets, reason: None })).map(drop)
     }
@@ -165,7 +166,7 @@ impl TestManager {
     ///
     /// # Errors
     /// The message with which the manager refuses the request.
-    pub fn nodes(&mut self, request: NodeRequest) -> Result<Value, String> {
+    pub fn nodes(&mut self, request: NodeRequest) -> Result<Value, Refused> {
         self.ask(Request::Nodes(request))
     }
 
@@ -173,7 +174,7 @@ impl TestManager {
     ///
     /// # Errors
     /// The message with which the manager refuses the request.
-    pub fn scheduling(&mut self, start: bool) -> Result<(), String> {
+    pub fn scheduling(&mut self, start: bool) -> Result<(), Refused> {
         let (target, reason) = (Target::all(), None);
         self.ask(Request::QueueStart { target, start, reason, nocheckpoint: false }).map(drop)
     }
@@ -182,7 +183,7 @@ impl TestManager {
     ///
     /// # Errors
     /// The message with which the manager refuses the request.
-    pub fn remove_plugin(&mut self, pattern: &str) -> Result<(), String> {
+    pub fn remove_plugin(&mut self, pattern: &str) -> Result<(), Refused> {
         let remove = Some(pattern.to_owned());
         self.ask(Request::Plugins { remove, load: None, conf: None }).map(drop)
     }
@@ -191,7 +192,7 @@ impl TestManager {
     ///
     /// # Errors
     /// The message with which the manager refuses, for instance because removed resources are allocated.
-    pub fn define_resources(&mut self, resources: ResourceSet) -> Result<(), String> {
+    pub fn define_resources(&mut self, resources: ResourceSet) -> Result<(), Refused> {
         let resources = Box::new(resources);
         self.ask(Request::Nodes(NodeRequest::Reload { resources, force: false })).map(drop)
     }
@@ -200,7 +201,7 @@ impl TestManager {
     ///
     /// # Errors
     /// The message with which the manager refuses the request.
-    pub fn load_plugin(&mut self, name: &str, conf: Value) -> Result<(), String> {
+    pub fn load_plugin(&mut self, name: &str, conf: Value) -> Result<(), Refused> {
         let load = Some(name.to_owned());
         self.ask(Request::Plugins { remove: None, load, conf: Some(conf) }).map(drop)
     }
@@ -231,7 +232,7 @@ impl TestManager {
     ///
     /// # Errors
     /// The message with which the manager or the plugin refuses.
-    pub fn load_shadow(&mut self, name: &str, conf: Value) -> Result<(), String> {
+    pub fn load_shadow(&mut self, name: &str, conf: Value) -> Result<(), Refused> {
         let (name, conf) = (name.to_owned(), Some(conf));
         self.ask(Request::Shadow(ShadowRequest::Load { name, conf })).map(drop)
     }
@@ -240,7 +241,7 @@ impl TestManager {
     ///
     /// # Errors
     /// When no shadow of this name is loaded.
-    pub fn remove_shadow(&mut self, name: &str) -> Result<(), String> {
+    pub fn remove_shadow(&mut self, name: &str) -> Result<(), Refused> {
         let name = name.to_owned();
         self.ask(Request::Shadow(ShadowRequest::Remove { name })).map(drop)
     }
@@ -249,16 +250,16 @@ impl TestManager {
     ///
     /// # Errors
     /// The message with which the manager refuses the request.
-    pub fn query_shadow(&mut self, name: &str) -> Result<Value, String> {
+    pub fn query_shadow(&mut self, name: &str) -> Result<Value, Refused> {
         let name = name.to_owned();
         self.ask(Request::Shadow(ShadowRequest::Query { name }))
     }
 
-    /// Puts a shadow live. Returns whether it has replaced a live plugin of its name.
+    /// Makes a shadow live. Returns whether it has replaced a live plugin of the same name.
     ///
     /// # Errors
     /// The message with which the manager or the plugin refuses. Nothing has changed then.
-    pub fn promote(&mut self, name: &str) -> Result<bool, String> {
+    pub fn promote(&mut self, name: &str) -> Result<bool, Refused> {
         let name = name.to_owned();
         let done = self.ask(Request::Shadow(ShadowRequest::Promote { name }))?;
         Ok(done.get("replaced") == Some(&Value::Bool(true)))
@@ -268,13 +269,13 @@ impl TestManager {
     ///
     /// # Errors
     /// The message with which the manager or the plugin refuses. Nothing has changed then.
-    pub fn demote(&mut self, name: &str) -> Result<bool, String> {
+    pub fn demote(&mut self, name: &str) -> Result<bool, Refused> {
         let name = name.to_owned();
         let done = self.ask(Request::Shadow(ShadowRequest::Demote { name }))?;
         Ok(done.get("restored") == Some(&Value::Bool(true)))
     }
 
-    /// What a shadow would have done otherwise; `None` if no shadow of this name is loaded, or the manager has
+    /// What a shadow would have done differently; `None` if no shadow of this name is loaded, or the manager has
     /// crashed.
     pub fn shadow(&self, name: &str) -> Option<ShadowReport> {
         self.engine()?.shadow_report(name).ok()
@@ -284,7 +285,7 @@ impl TestManager {
     ///
     /// # Errors
     /// The message with which the manager or the plugin refuses. The plugin is then unchanged.
-    pub fn reload_plugin(&mut self, name: &str, conf: Value) -> Result<(), String> {
+    pub fn reload_plugin(&mut self, name: &str, conf: Value) -> Result<(), Refused> {
         let (name, conf) = (name.to_owned(), Some(conf));
         self.ask(Request::PluginReload { name, conf }).map(drop)
     }
@@ -293,7 +294,7 @@ impl TestManager {
     ///
     /// # Errors
     /// The message with which the manager refuses the request.
-    pub fn query_plugin(&mut self, name: &str) -> Result<Value, String> {
+    pub fn query_plugin(&mut self, name: &str) -> Result<Value, Refused> {
         let name = name.to_owned();
         self.ask(Request::PluginQuery { name })
     }
@@ -308,7 +309,7 @@ impl TestManager {
     ///
     /// # Errors
     /// The message of the manager or of a plugin. The configuration is then unchanged.
-    pub fn configure(&mut self, config: Value) -> Result<(), String> {
+    pub fn configure(&mut self, config: Value) -> Result<(), Refused> {
         let proposed = self.config_of_kit(&config);
         self.ask(Request::Configure { config: proposed })?;
         self.set_config(config);
@@ -319,7 +320,12 @@ impl TestManager {
     ///
     /// # Errors
     /// The message with which the manager refuses the request.
-    pub fn update(&mut self, id: JobId, path: &str, value: impl Into<Value>) -> Result<(), String> {
+    pub fn update(
+        &mut self,
+        id: JobId,
+        path: &str,
+        value: impl Into<Value>,
+    ) -> Result<(), Refused> {
         self.update_as(TestJob::OWNER.0, id, path, value)
     }
 
@@ -333,7 +339,7 @@ impl TestManager {
         id: JobId,
         path: &str,
         value: impl Into<Value>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Refused> {
         let updates: Map<String, Value> = [(path.to_owned(), value.into())].into_iter().collect();
         self.ask_as(user(userid), Request::Update { id, updates }).map(drop)
     }
@@ -342,7 +348,7 @@ impl TestManager {
     ///
     /// # Errors
     /// The message with which the manager refuses the request.
-    pub fn purge(&mut self, id: JobId) -> Result<(), String> {
+    pub fn purge(&mut self, id: JobId) -> Result<(), Refused> {
         self.ask(Request::PurgeId { id, force: true }).map(drop)
     }
 
@@ -350,7 +356,7 @@ impl TestManager {
     ///
     /// # Errors
     /// The service's refusal, or the manager's.
-    pub fn call_service(&mut self, service: &str, payload: Value) -> Result<Value, String> {
+    pub fn call_service(&mut self, service: &str, payload: Value) -> Result<Value, Refused> {
         self.call_service_as(TestJob::OWNER.0, service, payload)
     }
 
@@ -363,7 +369,7 @@ impl TestManager {
         userid: u32,
         service: &str,
         payload: Value,
-    ) -> Result<Value, String> {
+    ) -> Result<Value, Refused> {
         let topic = format!("job-manager.{service}");
         self.ask_as(user(userid), Request::Service { topic, payload, streaming: false })
     }
@@ -376,46 +382,47 @@ impl TestManager {
 
     /// The responses of a stream since the last call, and its end if it has ended: `Ok`, or the message of
     /// an error.
-    pub fn read_stream(&mut self, stream: TestStream) -> (Vec<Value>, Option<Result<(), String>>) {
+    pub fn read_stream(&mut self, stream: TestStream) -> (Vec<Value>, Option<Result<(), Refused>>) {
         const ENODATA: i32 = 61;
         let TestStream(to) = stream;
         let answers = self.streams.remove(&to.0).unwrap_or_default();
         let end = self.replies.remove(&to.0).map(|end| match end {
-            Err(error) if error.errno != ENODATA => Err(error.text),
+            Err(error) if error.errno != ENODATA => Err(error.into()),
             _ => Ok(()),
         });
         (answers, end)
     }
 
-    /// Sends any request as this user, which may be responded to later.
+    /// Sends any request as this user. The response may come later.
     pub fn open_request(&mut self, userid: u32, request: Request) -> TestStream {
         TestStream(self.request(user(userid), request))
     }
 
-    /// The response to a request of [`open_request`](Self::open_request), or `None` if the manager has not responded yet.
+    /// The response to a request from [`open_request`](Self::open_request); `None` if the manager has not responded
+    /// yet.
     pub fn answered(&mut self, request: TestStream) -> Option<Result<Value, RequestError>> {
         self.replies.remove(&request.0.0)
     }
 
-    /// Abandons a request, as a client does that disconnects.
+    /// Abandons a request, as a client that disconnects does.
     pub fn abandon(&mut self, request: TestStream) {
         self.input(Input::Abandoned(request.0));
     }
 
-    fn ask(&mut self, request: Request) -> Result<Value, String> {
+    fn ask(&mut self, request: Request) -> Result<Value, Refused> {
         self.ask_as(OWNER, request)
     }
 
-    fn ask_as(&mut self, cred: Cred, request: Request) -> Result<Value, String> {
+    fn ask_as(&mut self, cred: Cred, request: Request) -> Result<Value, Refused> {
         let reply = self.request(cred, request);
-        self.answer(reply).ok_or("the manager has not answered")?
+        self.answer(reply).ok_or(Refused::Unanswered)?
     }
 
     /// Starts a queue. Named queues are stopped initially.
     ///
     /// # Errors
     /// The message with which the manager refuses the request.
-    pub fn start_queue(&mut self, name: &str) -> Result<(), String> {
+    pub fn start_queue(&mut self, name: &str) -> Result<(), Refused> {
         self.set_start(Target::named(name), true, None)
     }
 
@@ -423,7 +430,7 @@ impl TestManager {
     ///
     /// # Errors
     /// The message with which the manager refuses the request.
-    pub fn start_queues(&mut self) -> Result<(), String> {
+    pub fn start_queues(&mut self) -> Result<(), Refused> {
         self.set_start(Target::all(), true, None)
     }
 
@@ -431,7 +438,7 @@ impl TestManager {
     ///
     /// # Errors
     /// The message with which the manager refuses the request.
-    pub fn stop_queue(&mut self, name: &str, reason: Option<&str>) -> Result<(), String> {
+    pub fn stop_queue(&mut self, name: &str, reason: Option<&str>) -> Result<(), Refused> {
         self.set_start(Target::named(name), false, reason)
     }
 
@@ -439,7 +446,7 @@ impl TestManager {
     ///
     /// # Errors
     /// The message with which the manager refuses the request.
-    pub fn enable_queue(&mut self, name: &str) -> Result<(), String> {
+    pub fn enable_queue(&mut self, name: &str) -> Result<(), Refused> {
         let (target, reason) = (Target::named(name), None);
         self.change(Request::QueueEnable { target, enable: true, reason })
     }
@@ -448,7 +455,7 @@ impl TestManager {
     ///
     /// # Errors
     /// The message with which the manager refuses the request.
-    pub fn disable_queue(&mut self, name: &str, reason: &str) -> Result<(), String> {
+    pub fn disable_queue(&mut self, name: &str, reason: &str) -> Result<(), Refused> {
         let (target, reason) = (Target::named(name), Some(reason.to_owned()));
         self.change(Request::QueueEnable { target, enable: false, reason })
     }
@@ -458,13 +465,13 @@ impl TestManager {
         self.engine().map(Engine::queues)
     }
 
-    /// The status object of a queue (RFC 33), which also has whether its scheduler is offline.
+    /// The status object of a queue (RFC 33), which also says whether its scheduler is offline.
     ///
     /// # Errors
     /// The message that there is no such queue.
-    pub fn queue_status(&self, name: &str) -> Result<Value, String> {
-        let engine = self.engine().ok_or("the manager is dead")?;
-        engine.queue_status(Some(name)).map_err(|error| error.text)
+    pub fn queue_status(&self, name: &str) -> Result<Value, Refused> {
+        let engine = self.engine().ok_or(Refused::Dead)?;
+        Ok(engine.queue_status(Some(name))?)
     }
 
     fn set_start(
@@ -472,13 +479,13 @@ impl TestManager {
         target: Target,
         start: bool,
         reason: Option<&str>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Refused> {
         let (reason, nocheckpoint) = (reason.map(str::to_owned), false);
         self.change(Request::QueueStart { target, start, reason, nocheckpoint })
     }
 
-    fn change(&mut self, request: Request) -> Result<(), String> {
+    fn change(&mut self, request: Request) -> Result<(), Refused> {
         let reply = self.request(OWNER, request);
-        self.answer(reply).ok_or("the manager has not answered")?.map(drop)
+        self.answer(reply).ok_or(Refused::Unanswered)?.map(drop)
     }
 }

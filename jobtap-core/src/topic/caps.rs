@@ -108,7 +108,7 @@ capabilities! {
         "only `slurm.prolog` and `slurm.epilog` are called for each node",
         "the nodes of a job are in its `&ResourceSet`: `r.ranks()`, `r.nodelist()`";
 
-    /// The topic stands for several: `JobTopic` can be taken, which is the one that is called.
+    /// The topic stands for several: `JobTopic`, the one that is called, can be taken.
     HasMember:
         "`{Self}` is one topic, not several",
         "only `job.state.*` and `job.*` stand for several topics",
@@ -162,7 +162,7 @@ capabilities! {
         "this topic doesn't decide about the job",
         "reject in `job.create`, `job.validate`, `job.dependency.SCHEME` or `job.update.KEY`; end an accepted job with `cx.fail(kind, note)`; a topic of your own fails with `HandlerError`, one of Slurm's with `SlurmError`";
 
-    /// A handler may refuse the request with an error of Slurm's: `Result<(), SlurmError>`.
+    /// A handler may refuse the request with a Slurm error: `Result<(), SlurmError>`.
     ReturnsSlurmError:
         "a handler of `{Self}` can't fail with a `SlurmError`",
         "only `slurm.job_submit` and `slurm.job_modify` refuse with Slurm's errors",

@@ -20,7 +20,7 @@ pub use caps::{
     ReturnsUnit, ReturnsUpdate, ReturnsVerdict,
 };
 pub use own::{NamedByPath, OwnTopic, WithoutJob};
-// Declared by a macro from the table, so their names stand there.
+// A macro declares these types from the table, so only the table lists their names.
 pub use table::*;
 
 /// One topic.

@@ -47,7 +47,7 @@ pub trait OwnTopic: Topic {
 
 /// A type that `#[on(..)]` can name by its path: an author's own topic.
 ///
-/// The code that `#[jobtap_plugin]` generates takes the topic from this trait. For a type that is no
+/// The code that `#[jobtap_plugin]` generates takes the topic from this trait. For a type that isn't a
 /// topic this gives one error: the compiler reports no further errors about a type that it can't
 /// determine.
 #[doc(hidden)]

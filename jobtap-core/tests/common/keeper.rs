@@ -6,8 +6,8 @@ use jobtap_core::prelude::*;
 use serde_json::Value;
 
 thread_local! {
-    /// What the plugin of this thread's manager retains. A query of the manager would be one more step in
-    /// which it may crash.
+    /// What the plugin of this thread's manager retains. Tests read it here, since a query would be one more step at
+    /// which the manager may crash.
     static RETAINED: RefCell<Vec<ResourceSet>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -29,7 +29,7 @@ impl Drop for Keeper {
 }
 
 impl Keeper {
-    /// Frees ranks that were retained of a job, or of all jobs.
+    /// Frees these ranks of what was retained from one job, or from all jobs.
     fn free(&mut self, job: Option<JobId>, ranks: &Idset) {
         for retained in &mut self.retained {
             if job.is_none_or(|job| retained.job() == job) {
@@ -68,7 +68,7 @@ impl Keeper {
         match how {
             1 => drop(retained),
             2 => return Err(HandlerError::new("on purpose")),
-            // Until a request, the end of the manager, or the removal of the plugin.
+            // Retained until a request, the end of the manager, or the removal of the plugin.
             3 => self.retained.push(retained),
             how => {
                 for (index, rank) in retained.resources().ranks().iter().enumerate() {

@@ -1,4 +1,4 @@
-//! A plugin that gives every job its urgency as priority, so that jobs get through.
+//! A plugin that gives every job its urgency as priority, so that jobs get past PRIORITY.
 
 use jobtap_core::prelude::*;
 

@@ -1,22 +1,22 @@
-//! The nodes once more, from their log alone: which may get jobs, and whether a job would find a place.
-//! It shares nothing with the engine or its pool.
+//! A second model of the nodes, from their log alone: which nodes may get jobs, and whether a job would fit. It shares
+//! no code with the engine or its pool.
 
 use jobtap_core::prelude::*;
 use serde_json::Value;
 
-/// The nodes by their log.
+/// The nodes as their log describes them.
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
     pub(crate) drained: Idset,
     pub(crate) lost: Idset,
-    /// By the configuration, not the log.
+    /// From the configuration, not the log.
     pub(crate) excluded: Idset,
     /// Id, ranks, from and to.
     pub(crate) reserved: Vec<(u64, Idset, f64, f64)>,
 }
 
 impl Nodes {
-    pub(crate) fn of(log: &[EventEntry]) -> Self {
+    pub(crate) fn from_log(log: &[EventEntry]) -> Self {
         let mut nodes = Self::default();
         for entry in log {
             let field = |key: &str| entry.context.as_ref().and_then(|c| c.get(key));
@@ -44,7 +44,7 @@ impl Nodes {
         self.drained.union(&self.lost).union(&self.excluded)
     }
 
-    /// Whether a rank is kept free at some time between two.
+    /// Whether a maintenance reserves the rank at some time between `start` and `end`.
     fn is_reserved(&self, rank: u32, start: f64, end: f64) -> bool {
         let hits = |(_, ranks, from, to): &(u64, Idset, f64, f64)| {
             ranks.contains(rank) && start < *to && end > *from
@@ -52,7 +52,7 @@ impl Nodes {
         self.reserved.iter().any(hits)
     }
 
-    /// Whether a job that was just given its resources may have them.
+    /// Returns an error if a job must not have the resources that were just allocated to it.
     pub(crate) fn check_start(&self, job: &Job) -> Result<(), &'static str> {
         let held = job.resources().ok_or("no R")?;
         if held.ranks().intersects(&self.down()) {
@@ -64,13 +64,13 @@ impl Nodes {
         if reserved { Err("started into a maintenance") } else { Ok(()) }
     }
 
-    /// The ranks to which a job is bound.
+    /// The ranks to which the job's constraints bind it.
     pub(crate) fn wanted(spec: &Jobspec) -> Option<Idset> {
         let ranks = spec.constraints()?.pointer("/ranks/0")?.as_str()?;
         Some(ranks.parse().unwrap())
     }
 
-    /// Whether a job would find a place in these resources if no other job had any and each maintenance with an end
+    /// Whether a job would fit into these resources if no other job held any, and every maintenance that has an end
     /// were over.
     pub(crate) fn fits_one_day(&self, spec: &Jobspec, all: &ResourceSet, now: f64) -> bool {
         let endless = self.reserved.iter().filter(|reserved| reserved.3 == f64::INFINITY);
@@ -78,7 +78,7 @@ impl Nodes {
         endless.fits(spec, all, now)
     }
 
-    /// Whether a job of one core a task finds a place in what is free.
+    /// Whether a job with one core per task fits into the free resources.
     pub(crate) fn fits(&self, spec: &Jobspec, free: &ResourceSet, now: f64) -> bool {
         let counts = spec.counts();
         let end = if spec.duration() > 0.0 { now + spec.duration() } else { f64::INFINITY };

@@ -1,18 +1,18 @@
-//! Plugins that do what plugins should not, as the job under `attributes.system.h` asks them to.
+//! Plugins that misbehave in the ways that a job asks for under `attributes.system.h`.
 
 use jobtap_core::prelude::*;
 
-/// What a job asks of the plugin at a place.
+/// Returns the kind of misbehavior that the job asks for at a place, or 0.
 fn asks(job: &Jobspec, key: &str) -> u64 {
     let value = job.attribute(&format!("h.{key}"));
     value.and_then(serde_json::Value::as_u64).unwrap_or(0)
 }
 
-/// How many events the plugin saw.
+/// The number of events that the plugin has seen.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Seen(u64);
 
-/// Everything synchronous.
+/// Misbehaves in synchronous handlers.
 #[derive(Default)]
 pub(crate) struct Hostile {
     jobs: Vec<JobId>,
@@ -22,7 +22,7 @@ pub(crate) struct Hostile {
 const MINE: &str = "mine";
 
 impl Hostile {
-    /// Some other job, by chance.
+    /// Some other job, picked by the job's id.
     fn other(&self, id: JobId) -> Option<JobId> {
         let count = self.jobs.len().max(1);
         let index = (id.as_u64() >> 24) as usize * 7 % count;
@@ -47,7 +47,7 @@ impl Hostile {
         }
     }
 
-    /// What is done with a prolog or epilog.
+    /// Drops, keeps, fails or later finishes a prolog or epilog, depending on `how`.
     fn keep<T: TopicSet>(&mut self, how: u64, token: Token, cx: &Cx<'_, T>, remote: &Remote<Self>) {
         match how % 5 {
             0 => drop(token),
@@ -81,7 +81,7 @@ impl Hostile {
         match ask {
             1 => cx.reprioritize_all(),
             2 => {
-                // After a restart this is one that no plugin was shown yet.
+                // After a restart, no plugin has been called for the next job yet.
                 if let Ok(next) = cx.active_job(JobId::new(job.id().as_u64() + 1)) {
                     cx.fail_job(next, "hit", "by the one before");
                 }
@@ -238,7 +238,7 @@ impl Hostile {
             self.keep(ask, token, &cx, &remote);
         }
         if ask > 5 {
-            // Of the same name.
+            // A second prolog of the same name.
             let token = cx.prolog_start("run")?;
             self.keep(ask + 2, token, &cx, &remote);
         }
@@ -316,7 +316,7 @@ fn end<T: TopicSet>(job: &Job, cx: &Cx<'_, T>, kind: &str) {
     }
 }
 
-/// Waits, then ends as the job asks for.
+/// Waits, then ends in the way that the job asks for.
 async fn slow<P: 'static>(ask: u64, remote: Remote<P>) -> Result<(), Reject> {
     match ask {
         0 => return Ok(()),
@@ -332,7 +332,7 @@ async fn slow<P: 'static>(ask: u64, remote: Remote<P>) -> Result<(), Reject> {
     }
 }
 
-/// Everything asynchronous.
+/// Misbehaves in asynchronous handlers.
 #[derive(Default)]
 pub(crate) struct Slow;
 
@@ -366,7 +366,7 @@ impl Slow {
     }
 }
 
-/// A second gate, and a priority that takes its time; loaded only when a history says so.
+/// A second asynchronous gate, and an asynchronous priority; loaded only when a history does so.
 #[derive(Default)]
 pub(crate) struct Second;
 

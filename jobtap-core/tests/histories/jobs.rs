@@ -1,15 +1,15 @@
-//! Random histories of a manager with plugins that misbehave: whatever is submitted, cancelled,
-//! reported, removed, loaded and crashed, in whatever order, every job's log obeys RFC 21, the live
-//! manager is where the logs say, no resource is lost or given twice, and in the end no job hangs.
+//! Random histories of a manager with plugins that misbehave. Whatever is submitted, canceled, reported, removed and
+//! loaded, and wherever the manager crashes, every job's log obeys RFC 21, the manager agrees with the logs, no
+//! resource is lost or allocated twice, and in the end no job hangs.
 //!
-//! `PROPTEST_CASES` asks for more of them.
+//! `PROPTEST_CASES` sets their number.
 
 use std::collections::BTreeSet;
 
 use jobtap_core::engine::{Exception, ExecEvent, Request};
 use jobtap_core::job::{JobId, State};
 use jobtap_core::resource::{Idset, ResourceSet};
-use jobtap_core::testing::{TestJob, TestManager};
+use jobtap_core::testing::{Refused, TestJob, TestManager};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::json;
@@ -22,7 +22,7 @@ use crate::run::{all_are_over, cases, end_all, quiet};
 
 const CORES: u32 = 8;
 
-/// Places at which a job can ask for trouble, with how many kinds of it there are.
+/// The places at which a job can ask for trouble, each with the number of kinds of trouble.
 const PLACES: &[(&str, u64)] = &[
     ("validate", 3),
     ("new", 5),
@@ -127,13 +127,13 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// A manager and what is known of it from outside.
+/// A manager, and what the test knows about it.
 struct World {
     m: TestManager,
     acknowledged: BTreeSet<JobId>,
-    /// Starts are reported only by chance.
+    /// Whether the executor reports no starts of its own accord; `Act::Report` may.
     hold: bool,
-    /// Whether resources are given out; unknown after a crash that came too near.
+    /// Whether resources are allocated; `None` if the manager crashed before it answered.
     scheduling: Option<bool>,
 }
 
@@ -153,7 +153,7 @@ impl World {
         Self { m, acknowledged: BTreeSet::new(), hold, scheduling: Some(true) }
     }
 
-    /// One of the jobs, the youngest first; sometimes one that never was.
+    /// Returns a job by its index, the newest first, or an unknown id if there are too few jobs.
     fn pick(&self, index: usize) -> JobId {
         let jobs = self.m.jobs();
         let job = jobs.len().checked_sub(index + 1).and_then(|i| jobs.get(i));
@@ -183,7 +183,7 @@ impl World {
     }
 
     fn act(&mut self, act: Act) {
-        let refusals_are_fine = |_: Result<(), String>| ();
+        let refusals_are_fine = |_: Result<(), Refused>| ();
         match act {
             Act::Submit(asked) => self.submit(asked),
             Act::Raise(job, severity, kind) => {
@@ -217,7 +217,7 @@ impl World {
                 let m = &self.m;
                 let is_over = |id: &JobId| m.job(*id).state() == State::Inactive;
                 let over: Vec<JobId> = m.jobs().into_iter().filter(is_over).collect();
-                // The order of their end decides which of them go.
+                // Which of them are purged depends on the order in which they ended, so none is expected to stay.
                 self.acknowledged.retain(|id| !over.contains(id));
                 let (age_limit, batch) = (-1.0, 100);
                 self.ask(Request::Purge { age_limit, num_limit, batch, force: true });
@@ -230,13 +230,13 @@ impl World {
             Act::Restart => self.m.crash_and_restart(),
             Act::CrashIn(steps) => self.m.crash_in(steps),
         }
-        for answer in self.m.late_answers() {
+        for answer in self.m.late_responses() {
             self.acknowledged.extend(answer.ok());
         }
         if self.m.is_dead() {
             self.m.crash_and_restart();
         }
-        // What was lost has drained the only node.
+        // A job that was lost or can't be killed has drained the only node.
         while self.m.resource_status()["drain"] != json!({}) {
             let _ = self.m.undrain_nodes("0");
             if self.m.is_dead() {
@@ -245,13 +245,13 @@ impl World {
         }
     }
 
-    /// A request whose answer says nothing that the logs don't.
+    /// Makes a request whose response says nothing that the logs don't.
     fn ask(&mut self, request: Request) {
         let asked = self.m.open_request(TestJob::OWNER.0, request);
         self.m.answered(asked);
     }
 
-    fn update(&mut self, id: JobId, how: u8) -> Result<(), String> {
+    fn update(&mut self, id: JobId, how: u8) -> Result<(), Refused> {
         const DURATION: &str = "attributes.system.duration";
         match how {
             0..4 => self.m.update(id, "attributes.system.h.update", how),
@@ -279,13 +279,13 @@ impl World {
         });
     }
 
-    /// What must hold at any time.
+    /// Checks what must hold at any time.
     fn check(&self) -> Result<(), TestCaseError> {
         let m = &self.m;
         let mut used = ResourceSet::new();
         let mut states = [0u64; 7];
         for id in m.jobs() {
-            let model = Model::of(&m.eventlog(id))
+            let model = Model::from_log(&m.eventlog(id))
                 .map_err(|text| TestCaseError::fail(format!("{id}: {text}: {:?}", m.events(id))))?;
             let job = m.job(id);
             let place = format!("{id}: {:?}", m.events(id));
@@ -316,27 +316,27 @@ impl World {
         Ok(())
     }
 
-    /// A job at rest is where it is for a reason that its log shows.
+    /// Checks that a job at rest stays in its state for a reason that its log shows.
     fn check_progress(&self, model: &Model) -> Result<(), &'static str> {
-        let bracketed = !model.prologs.is_empty() || !model.epilogs.is_empty();
+        let has_perilogs = !model.prologs.is_empty() || !model.epilogs.is_empty();
         let held = model.dependencies.iter().any(|(_, open)| *open);
         match model.state {
             Some(State::New) => Err("committed before its acceptance"),
             Some(State::Depend) if !held => Err("nothing holds it"),
-            Some(State::Run) if !bracketed && !self.hold && !model.has("start") => {
+            Some(State::Run) if !has_perilogs && !self.hold && !model.has("start") => {
                 Err("not started")
             }
-            Some(State::Cleanup) if !bracketed && (!model.holds || model.released) => {
+            Some(State::Cleanup) if !has_perilogs && (!model.holds || model.released) => {
                 Err("nothing holds it")
             }
             _ => Ok(()),
         }
     }
 
-    /// The first job of the queue runs if it fits.
+    /// Checks that the first job of the queue runs if it fits.
     fn check_head(&self) -> Result<(), TestCaseError> {
         let waiting = self.m.jobs().into_iter().map(|id| self.m.job(id));
-        let bypass = |id| Model::of(&self.m.eventlog(id)).is_ok_and(|model| model.bypass);
+        let bypass = |id| Model::from_log(&self.m.eventlog(id)).is_ok_and(|model| model.bypass);
         let waiting = waiting.filter(|job| job.state() == State::Sched && !bypass(job.id()));
         let head = waiting.min_by_key(|job| (std::cmp::Reverse(job.priority()), job.id()));
         let Some(head) = head.filter(|job| job.priority() > Some(0)) else {
@@ -348,11 +348,11 @@ impl World {
         Ok(())
     }
 
-    /// Long after a restart only what is meant to wait for ever still waits.
+    /// Checks that long after a restart, only jobs that are meant to wait forever still wait.
     fn check_patience(&self) -> Result<(), TestCaseError> {
         let log: Vec<&str> = self.m.log().map(|(_, text)| text).collect();
         let restart = log.iter().rposition(|text| text.starts_with("restart:")).unwrap();
-        // What a faulted plugin may have had to say is waited for until it is loaded again.
+        // Jobs wait for the decision of a faulted plugin until it is loaded again.
         let faulted = log[restart..].iter().any(|text| text.contains(": faulted after"));
         for id in self.m.jobs() {
             let job = self.m.job(id);
@@ -385,7 +385,7 @@ impl World {
         Ok(())
     }
 
-    /// Everything is ended, and what plugins hold is taken from them: no job may stay.
+    /// Ends all jobs, removes all plugins, and checks that no job stays active.
     fn end(&mut self) -> Result<(), TestCaseError> {
         self.m.crash_and_restart();
         let _ = self.m.scheduling(true);

@@ -1,29 +1,29 @@
-//! RFC 21 once more, small and strict, from the eventlog alone: what a job's log must look like, and
-//! where the job stands after it. It shares nothing with the engine.
+//! A second, small and strict model of RFC 21, from the eventlog alone: what a job's log must look like, and in which
+//! state it leaves the job. It shares no code with the engine.
 
 use jobtap_core::prelude::*;
 use serde_json::Value;
 
-/// A job by its log.
+/// A job as its log describes it.
 #[derive(Debug, Default)]
 pub(crate) struct Model {
     pub(crate) state: Option<State>,
     pub(crate) priority: Option<u32>,
     pub(crate) urgency: u64,
-    /// Every description that was ever added, and whether it still holds.
+    /// Every description that was ever added, and whether it still holds the job.
     pub(crate) dependencies: Vec<(String, bool)>,
     pub(crate) prologs: Vec<String>,
     pub(crate) epilogs: Vec<String>,
     pub(crate) holds: bool,
-    /// A plugin gave it its resources.
+    /// Whether a plugin gave the job its resources.
     pub(crate) bypass: bool,
-    /// Ranks that it gave back before the rest.
+    /// The ranks that were released before the rest.
     pub(crate) given_back: Idset,
-    /// Nothing of it executes any more.
+    /// Whether the last `release` is in the log: nothing of the job executes any more.
     pub(crate) released: bool,
     seen: Vec<String>,
     fatal: bool,
-    /// It is looked for after a restart.
+    /// Whether the executor is reattaching to the job after a restart.
     reattaching: bool,
 }
 
@@ -41,8 +41,8 @@ fn close(open: &mut Vec<String>, description: String) -> Verdict {
 }
 
 impl Model {
-    /// Follows a whole log; the error names the event that has no place in it.
-    pub(crate) fn of(log: &[EventEntry]) -> Result<Self, String> {
+    /// Applies a whole log; the error names the first event that breaks a rule.
+    pub(crate) fn from_log(log: &[EventEntry]) -> Result<Self, String> {
         let mut model = Self::default();
         for (index, entry) in log.iter().enumerate() {
             model.event(entry).map_err(|rule| format!("event {index}, {}: {rule}", entry.name))?;
@@ -106,7 +106,7 @@ impl Model {
                 self.bypass |= flags.contains("alloc-bypass");
             }
             "newer.seen" | "debug.alloc-request" | "debug.start-request" => {}
-            // Of a job that ends too: what is left of it is found and reported.
+            // Also for a job in CLEANUP: the executor reattaches to what is left of it.
             "debug.exec-reattach-start" => {
                 self.within(&[Run, Cleanup])?;
                 self.reattaching = true;
@@ -117,7 +117,7 @@ impl Model {
             }
             "memo" => self.within(&[Depend, Priority, Sched, Run, Cleanup])?,
             "resource-update" => self.within(&[Run, Cleanup])?,
-            // While it runs a user may ask for more time, and, as in Flux, while its epilog does.
+            // A user may ask for more time while the job runs and, as in Flux, while its epilog runs.
             "jobspec-update" => {
                 self.within(&[New, Depend, Priority, Sched, Run, Cleanup])?;
                 self.back_to_priority();
@@ -138,7 +138,7 @@ impl Model {
         Ok(())
     }
 
-    /// What can only come with or after resources.
+    /// Applies an event that can only come with or after an allocation.
     fn second_half(&mut self, entry: &EventEntry, description: &str) -> Verdict {
         use State::*;
         let nothing_open = self.prologs.is_empty() && self.epilogs.is_empty();
@@ -189,7 +189,7 @@ impl Model {
         Ok(())
     }
 
-    /// Some ranks, each once, or the rest.
+    /// Releases some ranks, each at most once, or all that remain.
     fn release(&mut self, ranks: &str, is_last: bool) -> Verdict {
         self.released = is_last;
         if is_last {

@@ -1,5 +1,5 @@
-//! A plugin that uses what the others don't: creation and destruction, updates, resources of its own,
-//! own topics, work that begins again after a restart, tokens that are taken over.
+//! A plugin that uses what the others don't: `job.create` and `job.destroy`, updates, resources that it gives to a job
+//! itself, own topics, handlers that run again after a restart, prologs that it takes over.
 
 use jobtap_core::prelude::*;
 use serde_json::json;
@@ -11,7 +11,7 @@ fn asks(job: &Jobspec, key: &str) -> u64 {
 
 const SEEN: EventName = event_name!("newer.seen");
 
-/// A question that the plugin also asks itself, which can't be.
+/// An own topic whose handler calls the topic again, which is refused.
 #[topic("newer.question", answer = u32, job)]
 struct Question;
 

@@ -25,7 +25,7 @@ use crate::run::{all_are_over, cases, end_all, quiet};
 const NODES: u32 = 4;
 pub(crate) const CORES: u32 = 2;
 
-/// Places at which a job can ask for trouble, with how many kinds of it there are.
+/// The places at which a job can ask for trouble, each with the number of kinds of trouble.
 const PLACES: &[(&str, u64)] = &[
     ("sched", 5),
     ("run", 9),
@@ -59,7 +59,7 @@ enum Act {
     Undrain(Idset),
     Lose(Idset),
     Find(Idset),
-    /// Nodes, in how many seconds, and for how many.
+    /// The nodes, in how many seconds the maintenance begins, and how many seconds it lasts.
     Reserve(Idset, u8, Option<u8>),
     Unreserve(u64),
     Exclude(Idset),
@@ -125,14 +125,14 @@ fn config(policy: &str, exclude: &Idset) -> Value {
     json!({"policy": {"scheduler": {"queue-policy": policy}}, "resource": resource})
 }
 
-/// A manager and what is known of it from outside.
+/// A manager, and what the test knows about it.
 struct World {
     m: TestManager,
-    /// Starts are reported only by chance.
+    /// Whether the executor reports no starts of its own accord.
     hold: bool,
-    /// Whether resources are given out; unknown after a crash that came too near.
+    /// Whether resources are allocated; `None` if the manager crashed before it answered.
     scheduling: Option<bool>,
-    /// Those whose start was looked at.
+    /// The jobs whose start has been checked.
     started: BTreeSet<JobId>,
     policy: &'static str,
 }
@@ -153,7 +153,7 @@ impl World {
         Self { m, hold, scheduling: Some(true), started: BTreeSet::new(), policy }
     }
 
-    /// One of the jobs, the youngest first; sometimes one that never was.
+    /// Returns a job by its index, the newest first, or an unknown id if there are too few jobs.
     fn pick(&self, index: usize) -> JobId {
         let jobs = self.m.jobs();
         let job = jobs.len().checked_sub(index + 1).and_then(|i| jobs.get(i));
@@ -179,12 +179,12 @@ impl World {
         if let Some(seconds) = asked.duration {
             job = job.duration(seconds.into());
         }
-        // Refused where plugins say so.
+        // Plugins may refuse it.
         drop(self.m.submit(job));
     }
 
     fn nodes(&mut self, request: NodeRequest) {
-        // What is refused leaves no trace in the log that everything is compared with.
+        // A refused request leaves no trace in the log, with which everything is compared.
         drop(self.m.nodes(request));
     }
 
@@ -236,7 +236,7 @@ impl World {
         if self.m.is_dead() {
             self.m.crash_and_restart();
             if configures {
-                // What was started under the new configuration is looked at under the old one.
+                // Jobs that started under the new configuration can't be checked against the old one.
                 let m = &self.m;
                 let has_started = |id: &JobId| m.job(*id).resources().is_some();
                 self.started.extend(m.jobs().into_iter().filter(has_started));
@@ -244,20 +244,20 @@ impl World {
         }
     }
 
-    /// The jobs that run on nodes that are about to be lost.
+    /// The jobs that run on these nodes, which are about to be lost.
     fn on(&self, ranks: &Idset) -> Vec<JobId> {
         let jobs = self.m.jobs().into_iter().filter(|id| self.m.job(*id).state() == State::Run);
         let holds = |id: &JobId| {
-            let given_back = Model::of(&self.m.eventlog(*id)).unwrap().given_back;
+            let given_back = Model::from_log(&self.m.eventlog(*id)).unwrap().given_back;
             let held = self.m.job(*id).resources().unwrap().ranks().difference(&given_back);
             held.intersects(ranks)
         };
         jobs.filter(holds).collect()
     }
 
-    /// They were ended for that, unless something else did, or the manager never got to know.
+    /// Checks that the loss of these nodes ended the jobs, unless a plugin did or the loss isn't in the manager's log.
     fn check_lost(&self, ranks: &Idset, jobs: &[JobId]) -> Result<(), TestCaseError> {
-        let known = ranks.is_subset(&Nodes::of(&self.m.resource_log()).lost);
+        let known = ranks.is_subset(&Nodes::from_log(&self.m.resource_log()).lost);
         for id in jobs {
             let is_told = |entry: &EventEntry| {
                 let field = |key: &str| entry.context.as_ref()?.get(key).cloned();
@@ -271,9 +271,9 @@ impl World {
         Ok(())
     }
 
-    /// What must hold at any time.
+    /// Checks what must hold at any time.
     fn check(&mut self) -> Result<(), TestCaseError> {
-        let mut nodes = Nodes::of(&self.m.resource_log());
+        let mut nodes = Nodes::from_log(&self.m.resource_log());
         let m = &self.m;
         let status = m.resource_status();
         nodes.excluded = ids(status["exclude"].as_str().unwrap()).collect();
@@ -284,7 +284,7 @@ impl World {
         let mut used = ResourceSet::new();
         for id in m.jobs() {
             let place = format!("{id}: {:?}", m.events(id));
-            let model = Model::of(&m.eventlog(id))
+            let model = Model::from_log(&m.eventlog(id))
                 .map_err(|text| TestCaseError::fail(format!("{text}: {place}")))?;
             let job = m.job(id);
             prop_assert_eq!(model.state, Some(job.state()), "{}", place);
@@ -323,7 +323,7 @@ impl World {
         self.check_waiting(&nodes, free)
     }
 
-    /// No job waits that fits and would delay none of those that it has to let go first.
+    /// Checks that no job waits that fits and would delay none of the jobs ahead of it.
     fn check_waiting(&self, nodes: &Nodes, free: &ResourceSet) -> Result<(), TestCaseError> {
         if self.scheduling != Some(true) {
             return Ok(());
@@ -334,7 +334,7 @@ impl World {
         let mut waiting: Vec<&Job> = waiting.collect();
         waiting.sort_by_key(|job| (std::cmp::Reverse(job.priority()), job.id()));
         let all = all().without_ranks(&nodes.down());
-        // Those that have a reservation, or had to: of each its nodes, and when it starts at the earliest.
+        // For each job that has or must have a reservation: the nodes that it may use, and its earliest start.
         let mut ahead: Vec<(Idset, f64)> = Vec::new();
         for job in waiting {
             let spec = job.jobspec();
@@ -356,7 +356,7 @@ impl World {
             match self.policy {
                 "fifo" => break,
                 _ if !comes_back => {}
-                // Only the first one has a reservation.
+                // Only the first job has a reservation.
                 "easy" if !ahead.is_empty() => {}
                 _ => ahead.push((may_use, self.earliest(nodes, spec, free, now))),
             }
@@ -364,7 +364,8 @@ impl World {
         Ok(())
     }
 
-    /// When a job starts at the earliest, by the time limits of what runs. Jobs without one may end at any moment.
+    /// The earliest start of a job, by the time limits of the running jobs. A job without a limit may end at any
+    /// moment.
     fn earliest(&self, nodes: &Nodes, spec: &Jobspec, free: &ResourceSet, now: f64) -> f64 {
         let jobs = self.m.jobs().into_iter().map(|id| self.m.job(id));
         let held = jobs.filter(|job| matches!(job.state(), State::Run | State::Cleanup));
@@ -389,19 +390,20 @@ impl World {
         f64::INFINITY
     }
 
-    /// With all nodes back nothing waits for one, and what is ended gives all back.
+    /// Checks that no job waits for a node once all nodes are back, and that all resources are free once all jobs have
+    /// ended.
     fn end(&mut self) -> Result<(), TestCaseError> {
         self.m.crash_and_restart();
         self.scheduling = self.m.scheduling(true).ok().map(|()| true);
         let every: Idset = (0..NODES).collect();
-        for reserved in Nodes::of(&self.m.resource_log()).reserved {
+        for reserved in Nodes::from_log(&self.m.resource_log()).reserved {
             self.act(Act::Unreserve(reserved.0));
         }
         self.act(Act::Exclude(Idset::new()));
         self.act(Act::Find(every.clone()));
         self.act(Act::Undrain(every));
         self.check()?;
-        prop_assert!(Nodes::of(&self.m.resource_log()).down().is_empty());
+        prop_assert!(Nodes::from_log(&self.m.resource_log()).down().is_empty());
         for id in self.m.jobs() {
             // No job is told to wait for a node.
             let told = self.m.why(id).join("; ");

@@ -1,6 +1,5 @@
-//! Jobs in queues over any history of starts, stops, reloads and crashes: no job starts in a stopped
-//! queue, none is left waiting in a started one while there is something for it, and the counts of each
-//! queue are those of its jobs.
+//! Random histories of queues that are started, stopped and configured anew, with crashes: no job starts in a stopped
+//! queue, none waits in a started queue while a core is free, and the counts of each queue match its jobs.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +21,7 @@ enum Act {
     Submit(&'static str, i64),
     Start(&'static str),
     Stop(&'static str),
-    /// The parent of `night`.
+    /// Sets the parent of `night`.
     Configure(Option<&'static str>),
     Cancel(usize),
     Urgency(usize, i64),
@@ -58,7 +57,7 @@ fn step(m: &mut TestManager, jobs: &mut Vec<JobId>, act: Act) {
         Act::Start(queue) => m.start_queue(queue).unwrap(),
         Act::Stop(queue) => m.stop_queue(queue, None).unwrap(),
         Act::Configure(parent) => m.configure(config(parent)).unwrap(),
-        // Those that are over refuse it.
+        // Inactive jobs refuse it.
         Act::Cancel(job) => drop(jobs.get(job).map(|id| m.cancel(*id))),
         Act::Urgency(job, urgency) => drop(jobs.get(job).map(|id| m.urgency(*id, urgency))),
         Act::Advance(seconds) => m.advance(seconds),
@@ -74,7 +73,7 @@ fn is_started(m: &TestManager, id: JobId) -> bool {
     m.queues().unwrap().of_job(m.job(id).jobspec()).unwrap().is_started()
 }
 
-/// What `job_stats` must say: by queue, how many jobs are in each state.
+/// What `job_stats` must report: the number of jobs in each state, by queue.
 fn counted(m: &TestManager, jobs: &[JobId]) -> BTreeMap<String, BTreeMap<&'static str, u64>> {
     let names = ["day", "night", "debug"].map(str::to_owned);
     let mut counts: BTreeMap<String, BTreeMap<&'static str, u64>> =

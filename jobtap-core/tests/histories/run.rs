@@ -4,7 +4,7 @@ use jobtap_core::job::State;
 use jobtap_core::testing::TestManager;
 use proptest::prelude::*;
 
-/// Panics on purpose are not to be read by anybody.
+/// Keeps the messages of panics on purpose out of the test's output.
 pub(crate) fn quiet() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
@@ -17,13 +17,13 @@ pub(crate) fn quiet() {
     });
 }
 
-/// Of each of the two tests, which run side by side.
+/// The number of histories per test: half of what is asked for, since two tests run side by side.
 pub(crate) fn cases() -> u32 {
     let asked = std::env::var("PROPTEST_CASES").ok();
     asked.and_then(|text| text.parse().ok()).unwrap_or(200_u32).div_ceil(2)
 }
 
-/// Ends every job, and takes from plugins what they hold.
+/// Ends every job and removes every plugin, so that nothing holds a job any more.
 pub(crate) fn end_all(m: &mut TestManager) {
     let _ = m.cancel_all();
     let _ = m.remove_plugin("all");
@@ -32,7 +32,7 @@ pub(crate) fn end_all(m: &mut TestManager) {
     m.advance(100.0);
 }
 
-/// After that no job may stay.
+/// Checks that every job is inactive.
 pub(crate) fn all_are_over(m: &TestManager) -> Result<(), TestCaseError> {
     for id in m.jobs() {
         let state = m.job(id).state();

@@ -1,4 +1,4 @@
-//! Processes for several ranks as one: their time limit, how they are ended, and what is told of them.
+//! Bulk processes, which run on several ranks: their time limit, how they are ended, and what is reported about them.
 
 use std::io::ErrorKind;
 
@@ -49,7 +49,7 @@ impl Checks {
         true
     }
 
-    /// How things are.
+    /// Reports the state of the bulk process.
     #[on("plugin.query")]
     fn query(&self, cx: Cx<'_, PluginQuery>) -> Result<QueryData, HandlerError> {
         let running = self.running.as_ref().map(|running| {
@@ -108,7 +108,7 @@ fn it_is_over_when_the_last_one_is() {
     let end = json!({"status": 768, "failed": "1-2", "late": "", "killed": "", "errors": []});
     assert_eq!(look(&mut m, "end"), end);
     assert_eq!(look(&mut m, "running"), json!([3, "", null, null]));
-    // Its time limit is off.
+    // The time limit no longer applies.
     m.advance(100.0);
     assert_eq!(look(&mut m, "running"), json!([3, "", null, null]));
 }
@@ -156,7 +156,7 @@ fn what_could_not_be_started_has_failed_with_its_reason() {
     assert_eq!(look(&mut m, "end"), end);
 }
 
-/// All of them when only one runs at once.
+/// Starts the bulk process where only one process may run at a time.
 fn one_by_one(name: &str) -> TestManager {
     let mut m = TestManager::new().plugin::<Checks>().start();
     m.hold_processes();

@@ -1,5 +1,5 @@
-//! What `[exec]` says of jobs that start late and of jobs that are ended, and how a job is found again
-//! after a restart.
+//! What `[exec]` configures for jobs that start late and for jobs that are ended, and how the executor reattaches to a
+//! job after a restart.
 
 use jobtap_core::engine::ExecEvent;
 use jobtap_core::job::{JobId, State};
@@ -104,7 +104,7 @@ fn the_signal_that_ends_a_job_is_configured_and_reloaded() {
         assert_eq!(cancel(&mut m, TestJob::new()), Some(signal));
         assert_eq!(cancel(&mut m, TestJob::new().run_for(60.0)), Some(signal));
     }
-    // A job whose time is up hears of it by another signal.
+    // A job whose time is up gets a different signal.
     let id = m.submit(TestJob::new().duration(60.0)).unwrap();
     m.advance(61.0);
     assert_eq!(status(&m, id), Some(14));
@@ -117,9 +117,9 @@ fn bad_values_are_refused_at_the_start_and_later() {
         let config = json!({"exec": {key: value}});
         let named = format!("exec.{key}: ");
         let refusal = manager().config(config.clone()).try_start().err().unwrap();
-        assert!(refusal.starts_with(&named), "{refusal}");
+        assert!(refusal.text().starts_with(&named), "{refusal}");
         let mut m = manager().config(json!({"exec": {"term-signal": "INT"}})).start();
-        let refusal = m.configure(config).unwrap_err();
+        let refusal = m.configure(config).unwrap_err().text();
         assert!(refusal.starts_with(&named), "{refusal}");
         let id = m.submit(TestJob::new()).unwrap();
         m.cancel(id).unwrap();
@@ -140,7 +140,7 @@ fn the_debug_flag_shows_that_a_running_job_is_found_again() {
     m.assert_events(debugged, &found);
     m.assert_events(simulated, &found);
     m.assert_events(plain, STARTED);
-    // Told again it says nothing new.
+    // A repeated report changes nothing.
     m.report(ExecEvent::Reattached { id: debugged });
     m.assert_events(debugged, &found);
     m.finish(debugged, 0);
@@ -168,7 +168,7 @@ fn the_nodes_of_an_unkillable_job_are_drained_and_stay_its_own() {
     assert_eq!(drained(&m), json!({}), "a job that has ended has nothing left");
 }
 
-/// The manager dies, and comes back after so many seconds. What the jobs did meanwhile isn't told yet.
+/// Crashes the manager and restarts it after `seconds`. What the jobs did meanwhile is not reported yet.
 fn down_for(m: &mut TestManager, seconds: f64, meanwhile: impl FnOnce(&mut TestManager)) {
     m.hold_missed();
     m.crash_in(0);
@@ -184,7 +184,7 @@ fn a_job_that_ended_in_time_while_the_manager_was_down_has_not_timed_out() {
     down_for(&mut m, 7.0, |m| m.finish(id, 0));
     m.advance(0.5);
     m.assert_events(id, STARTED);
-    m.tell_missed();
+    m.report_missed();
     m.assert_events(id, &format!("{STARTED} finish release free clean"));
     assert_eq!(status(&m, id), Some(0));
 }
@@ -195,7 +195,7 @@ fn a_job_that_ended_while_the_manager_was_down_has_its_own_end() {
     let id = m.submit(TestJob::new()).unwrap();
     m.advance(10.0);
     down_for(&mut m, 100.0, |m| m.finish(id, 0));
-    m.tell_missed();
+    m.report_missed();
     m.assert_events(id, &format!("{STARTED} finish release free clean"));
     let job = m.job(id);
     let ran = job.t_cleanup().unwrap() - job.t_start().unwrap();
@@ -210,7 +210,7 @@ fn a_job_that_ran_on_past_its_end_while_the_manager_was_down_has_timed_out() {
     down_for(&mut m, 7.0, |_| ());
     m.advance(0.5);
     m.assert_state(id, State::Run);
-    m.tell_missed();
+    m.report_missed();
     m.assert_exception(id, "timeout", "resource allocation expired");
 }
 
@@ -222,7 +222,7 @@ fn a_shepherd_that_does_not_say_when_all_is_told_is_waited_for_only_so_long() {
     assert_ends_in(&mut m, id, 10.0);
 }
 
-/// Refuses jobs that have their nodes already, and has something to undo.
+/// Fails jobs that already have their nodes, with an epilog that undoes something.
 #[derive(Default)]
 struct Refuses;
 
@@ -257,7 +257,7 @@ fn a_job_whose_time_is_up_hears_so_after_a_restart_too() {
     let timed_out = m.submit(TestJob::new().duration(60.0)).unwrap();
     let canceled = m.submit(TestJob::new()).unwrap();
     let mut ended_by = |id, signal, end: &dyn Fn(&mut TestManager)| {
-        // The exception is on record, and the manager dies before anything follows from it.
+        // The exception is committed, and the manager crashes before it acts on it.
         m.crash_in(1);
         end(&mut m);
         m.crash_and_restart();
@@ -290,7 +290,7 @@ fn a_warning_that_was_due_while_the_manager_was_down_comes_late() {
     m.advance(2.0);
     down_for(&mut m, 7.0, |_| ());
     assert!(m.signals(due).is_empty());
-    m.tell_missed();
+    m.report_missed();
     assert_eq!(m.signals(due), [12]);
     m.advance(4.0);
     assert_eq!((m.signals(due), m.signals(not_yet)), (&[12][..], &[12][..]));
@@ -309,7 +309,7 @@ fn the_output_of_a_job_is_stored_while_the_job_is_executed() {
     m.report(ExecEvent::Finished { id, status: 0 });
     m.report(ExecEvent::Released { id });
     m.assert_state(id, State::Inactive);
-    // A report that comes once more, after a restart.
+    // The executor repeats a report, as after a restart.
     m.report(output("{}"));
     assert_eq!(m.guest_value(id, "output"), Some(json!({"name": "header"})));
 }

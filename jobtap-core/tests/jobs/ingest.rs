@@ -1,4 +1,4 @@
-//! What `[ingest]` of the configuration changes for those who submit.
+//! What the table `[ingest]` changes for submissions.
 
 use jobtap_core::testing::{TestJob, TestManager};
 use serde_json::{Value, json};
@@ -20,10 +20,10 @@ fn a_job_that_can_never_run_is_refused_where_feasibility_is_checked() {
     let id = m.submit(huge()).unwrap();
     m.assert_exception(id, "alloc", "unsatisfiable request");
     m.configure(checks(json!(["jobspec", "feasibility"]))).unwrap();
-    let text = m.submit(huge()).unwrap_err();
+    let text = m.submit(huge()).unwrap_err().text();
     assert!(text.starts_with("unsatisfiable request"), "{text}");
     m.submit(TestJob::new().ntasks(4)).unwrap();
-    // The owner may go past it.
+    // The owner may skip the check.
     let id = m.submit(huge().novalidate()).unwrap();
     m.assert_exception(id, "alloc", "unsatisfiable request");
 }
@@ -59,7 +59,7 @@ fn a_constraint_on_an_unknown_host_is_refused() {
 #[test]
 fn a_job_must_be_an_instance_where_that_is_required() {
     let mut m = with(checks(json!(["require-instance"])));
-    let text = m.submit(TestJob::new()).unwrap_err();
+    let text = m.submit(TestJob::new()).unwrap_err().text();
     assert!(text.starts_with("Direct job submission disabled for this instance"), "{text}");
     m.submit(TestJob::new().attribute("batch", json!({"script": "#!/bin/sh"}))).unwrap();
 }
@@ -88,7 +88,7 @@ fn of_the_changes_those_are_made_that_are_chosen() {
 #[test]
 fn an_unknown_plugin_is_refused_and_the_old_ones_stay() {
     let mut m = with(checks(json!(["feasibility"])));
-    let text = m.configure(checks(json!(["feasable"]))).unwrap_err();
+    let text = m.configure(checks(json!(["feasable"]))).unwrap_err().text();
     assert!(text.starts_with("ingest.validator.plugins: "), "{text}");
     assert!(m.submit(TestJob::new().ntasks(5)).is_err());
 }

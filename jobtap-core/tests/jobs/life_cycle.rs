@@ -1,4 +1,4 @@
-//! The life of a job by RFC 21: what events it gets, and how it ends in each state.
+//! The life of a job by RFC 21: which events it gets, and how it ends in each state.
 
 use jobtap_core::job::{JobId, JobResult, State};
 use jobtap_core::prelude::*;

@@ -1,4 +1,4 @@
-//! What a listing shows: which jobs its constraint asks for, in which order, and how many.
+//! What a listing shows: which jobs match its constraint, in which order, and how many.
 
 use jobtap_core::prelude::*;
 use jobtap_core::testing::{TestJob, TestManager};
@@ -9,14 +9,13 @@ use crate::common::ByUrgency;
 
 const QUEUES: &str = r#"{"queues": {"day": {}, "night": {}}}"#;
 
-/// Jobs in several states, by names that tell them apart.
+/// Jobs in several states, which their names tell apart.
 struct Jobs {
     m: TestManager,
     begun: f64,
 }
 
-/// Submitted a second after each other; two of them end, one is canceled, one waits for its priority,
-/// and two run.
+/// Submits the jobs, most of them a second apart: two finish, one is canceled, two run, and three are pending.
 fn jobs() -> Jobs {
     let config = serde_json::from_str(QUEUES).unwrap();
     let builder = TestManager::new().plugin::<ByUrgency>().hosts(4).cores(4).config(config);
@@ -61,7 +60,7 @@ impl Jobs {
     }
 
     fn refused(&self, payload: Value) -> String {
-        self.m.list(payload).unwrap_err()
+        self.m.list(payload).unwrap_err().text()
     }
 }
 
@@ -84,7 +83,7 @@ fn since_leaves_out_what_ended_before() {
         let end = jobs.m.listed(id)["t_inactive"].as_f64().unwrap();
         jobs.names(json!({"since": end, "constraint": {"states": ["inactive"]}}))
     };
-    // Later than its end: not the job itself.
+    // `since` is exclusive, so the job itself is not listed.
     assert_eq!(since("done"), OVER[..2]);
     assert_eq!(since("canceled"), [""; 0]);
     assert_eq!(jobs.names(json!({"since": jobs.begun + 1000.0})), ALL[..5]);
@@ -205,7 +204,8 @@ fn a_job_is_listed_with_what_it_has_and_nothing_else() {
     assert_eq!(keys(m, runs), [true, false, true, true, true, true]);
 }
 
-/// A constraint of what is known of a job that is over, and of what isn't known before it is unfolded.
+/// A constraint on fields of an inactive summary that are parsed already, and on fields that stay text until something
+/// asks for them.
 fn constraint() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         prop::sample::select(vec![-1, 1001, 1002]).prop_map(|user| json!({"userid": [user]})),
@@ -220,7 +220,7 @@ fn constraint() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Whether a job fits, as its listing shows it.
+/// Whether a job matches, judged by its listing.
 fn fits(job: &Value, constraint: &Value) -> bool {
     let (operator, values) = constraint.as_object().unwrap().iter().next().unwrap();
     let values = values.as_array().unwrap();

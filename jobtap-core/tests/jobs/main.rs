@@ -1,4 +1,4 @@
-//! A job as its users meet it: its life by RFC 21, what is asked of it, and what is shown of it.
+//! A job as its users see it: its life by RFC 21, the requests about it, and what is shown of it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, missing_docs)]
 
 mod bulk;

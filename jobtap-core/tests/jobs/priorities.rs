@@ -1,4 +1,5 @@
-//! What plugins ask for about priorities, in every state in which a job can have or await one.
+//! Priorities that plugins set later or ask for again, in every state in which a job can have or
+//! await one.
 
 use jobtap_core::prelude::*;
 use jobtap_core::testing::{TestJob, TestManager};
@@ -9,7 +10,7 @@ use crate::common::ByUrgency;
 mod ask_again {
     use super::*;
 
-    /// Knows priorities only once it was told to. Until then jobs wait in PRIORITY.
+    /// Sets priorities only once its service has been called. Until then jobs wait in PRIORITY.
     #[derive(Default)]
     struct Bank {
         open: Option<u32>,
@@ -47,8 +48,8 @@ mod ask_again {
 mod several_in_one_callback {
     use super::*;
 
-    /// Sets a priority and takes it back before the first is in the job's log: the job is busy with
-    /// its change of state meanwhile.
+    /// Sets a priority and replaces it before the first one is in the job's log, since the job is
+    /// still busy with its change of state.
     #[derive(Default)]
     struct Hesitant;
 

@@ -1,4 +1,4 @@
-//! What clients ask of the manager about jobs: memos, signals, purges, and waiting.
+//! Requests of clients about jobs: memos, signals, purges and waits.
 
 use jobtap_core::engine::{Request, RequestError};
 use jobtap_core::job::{State, Uid};
@@ -23,7 +23,7 @@ fn held(m: &mut TestManager, user: u32) -> JobId {
     m.submit(TestJob::new().user(user).urgency(0)).unwrap()
 }
 
-/// A job that is over one second later.
+/// Runs a job for one second, and returns it when it is inactive.
 fn over(m: &mut TestManager) -> JobId {
     let id = m.submit(TestJob::new().run_for(1.0)).unwrap();
     m.advance(1.0);
@@ -297,11 +297,19 @@ mod purge {
     }
 
     #[test]
+    fn an_empty_age_is_none_as_in_flux() {
+        let mut m = configured(json!({"inactive-age-limit": ""}));
+        over(&mut m);
+        m.advance(2.0);
+        assert!(m.jobs().is_empty());
+    }
+
+    #[test]
     fn a_limit_is_reached_however_many_jobs_are_over_it() {
         let mut m = manager();
         let ids: Vec<JobId> = (0..350).map(|_| over(&mut m)).collect();
         m.configure(json!({"job-manager": {"inactive-num-limit": 10}})).unwrap();
-        // One heartbeat, and what follows it at once.
+        // One heartbeat, and the purges that follow it at once.
         m.advance(2.5);
         assert_eq!(m.jobs(), ids[340..]);
     }
@@ -556,7 +564,7 @@ mod rest {
 mod hints {
     use super::*;
 
-    /// Supports a scheme, and is loaded by name only.
+    /// Supports a dependency scheme, and is loaded by name only.
     #[derive(Default)]
     struct Quota;
 
@@ -578,7 +586,7 @@ mod hints {
         assert_eq!(refusal, "quota: plugin not found: it is linked and not loaded");
         m.load_plugin("quota", json!({})).unwrap();
         m.submit(job("after-quota")).unwrap();
-        let refusal = m.submit(job("after-quata")).unwrap_err();
+        let refusal = m.submit(job("after-quata")).unwrap_err().text();
         assert!(refusal.ends_with("not supported; did you mean \"after-quota\"?"), "{refusal}");
         let refusal = m.submit(job("moon")).unwrap_err();
         assert_eq!(refusal, "dependency scheme \"moon\" not supported");

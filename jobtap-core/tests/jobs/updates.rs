@@ -1,4 +1,4 @@
-//! A user's change of a jobspec: which plugins are asked, what they can say, and what follows.
+//! Updates of a jobspec by users: which plugins are asked, what they can decide, and what follows.
 
 use jobtap_core::prelude::*;
 use jobtap_core::testing::{TestJob, TestManager};
@@ -9,7 +9,7 @@ const DURATION: &str = "attributes.system.duration";
 const NAME: &str = "attributes.system.job.name";
 const SIZE: &str = "attributes.system.size";
 
-/// Short durations only, checked at validation; names freely; sizes if they fit.
+/// Allows short durations, which `job.validate` checks, any name, and sizes that fit.
 #[derive(Default)]
 struct Keeper;
 
@@ -114,7 +114,7 @@ fn the_owner_passes_validation_and_the_job_is_immutable_for_its_user_then() {
 fn feasibility_is_checked_where_a_plugin_wants_it() {
     let mut m = manager();
     let id = held(&mut m, TestJob::OWNER.0);
-    let refused = m.update(id, SIZE, 5).unwrap_err();
+    let refused = m.update(id, SIZE, 5).unwrap_err().text();
     assert!(refused.starts_with("unsatisfiable request"), "{refused}");
     m.update(id, SIZE, 4).unwrap();
     assert_eq!(m.job(id).jobspec().counts().ntasks, 4);

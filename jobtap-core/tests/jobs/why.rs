@@ -1,4 +1,4 @@
-//! What a job waits for is said in every state, with who can do something about it.
+//! In every state, the manager says what a job waits for and who can do something about it.
 
 use jobtap_core::plugin::Plugin;
 use jobtap_core::prelude::*;
@@ -40,7 +40,7 @@ impl Holder {
     }
 }
 
-/// Holds the same job.
+/// Holds the same jobs as `Holder`.
 #[derive(Default)]
 struct Second {
     open: Vec<Token>,
@@ -70,7 +70,7 @@ fn each_of_several_open_prologs_is_that_of_its_plugin() {
 }
 
 #[test]
-fn dependencies_and_brackets_name_their_plugins() {
+fn dependencies_and_perilogs_name_their_plugins() {
     let mut m = with::<Holder>();
     let waits = m.submit(TestJob::new().dependency("token:1")).unwrap();
     assert_eq!(m.why(waits), ["dependency token=1 holds it, by plugin holder"]);
@@ -118,7 +118,7 @@ fn waiting_jobs_are_told_who_goes_first_and_who_holds_what_they_need() {
     assert_eq!(m.why(second), ["it was ended by exception cancel"]);
 }
 
-/// Is told when a job has left DEPEND, and decides nothing.
+/// Is called when a job has left DEPEND, and decides nothing.
 #[derive(Default)]
 struct LooksOn;
 
@@ -187,7 +187,7 @@ fn a_priority_that_stays_open_is_held_by_the_plugin_that_left_it_open() {
     assert_eq!(m.why(held), ["its tasks run, without a time limit"]);
 }
 
-/// Writes beside each job what it waits for.
+/// Annotates each job with what it waits for.
 #[derive(Default)]
 struct Notes;
 
@@ -213,7 +213,7 @@ fn a_waiting_job_shows_what_plugins_have_noted() {
     assert_eq!(m.why(runs), ["its tasks run, without a time limit"]);
 }
 
-/// Lets a job wait for another one, for ever.
+/// Makes a job wait for another one forever.
 #[derive(Default)]
 struct After;
 

@@ -1,4 +1,4 @@
-//! The test kit as the author of a test meets it: what a failed assertion shows.
+//! The test kit as the author of a test sees it: what a failed assertion shows.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -8,7 +8,7 @@ use jobtap_core::testing::{TestJob, TestManager};
 
 use crate::common::ByUrgency;
 
-/// Tells of each job that it sees.
+/// Logs each new job.
 #[derive(Default)]
 struct Talks;
 
@@ -26,7 +26,7 @@ fn one_job() -> (TestManager, JobId) {
     (m, id)
 }
 
-/// What the author reads when this assertion fails.
+/// The message that the author reads when this assertion fails.
 fn failure(asserted: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(asserted)).unwrap_err();
     *panic.downcast::<String>().unwrap()

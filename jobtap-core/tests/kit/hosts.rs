@@ -1,4 +1,4 @@
-//! The same tests over each host: what a failure says.
+//! Tests that run over several hosts: what a failure says.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

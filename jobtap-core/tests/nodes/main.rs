@@ -1,4 +1,4 @@
-//! Nodes and what is retained of them.
+//! Nodes, and resources that plugins retain.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
 #[path = "../common/mod.rs"]

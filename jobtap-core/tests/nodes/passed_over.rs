@@ -1,4 +1,4 @@
-//! A job whose nodes are not there holds up no other job, says what it waits for, and goes first when they return.
+//! A job whose nodes are unavailable holds up no other job, says what it waits for, and goes first when they return.
 
 use jobtap_core::engine::NodeRequest;
 use jobtap_core::prelude::*;
@@ -81,7 +81,7 @@ fn strict_order_is_kept_behind_a_drained_node() {
     let small = m.submit(TestJob::new()).unwrap();
     m.assert_state(small, State::Sched);
     assert_eq!(m.why(small)[0], format!("{waits} goes first"));
-    // The new scheduler is asked about all that wait.
+    // The new scheduler considers all pending jobs.
     m.configure(json!({})).unwrap();
     m.assert_state(small, State::Run);
     m.configure(json!({"policy": {"scheduler": {"queue-policy": "strict"}}})).unwrap();
@@ -143,7 +143,7 @@ fn a_reservation_ends_when_its_node_comes_down() {
         m.finish(runs, 0);
         m.finish(endless, 0);
         assert_eq!(m.why(head), ["it waits for nodes that are drained: n3 (fan)"]);
-        // The other way round: the job is back in its place, and has its reservation again.
+        // The reverse: the job gets its place and its reservation back.
         m.undrain_nodes("3").unwrap();
         m.assert_state(head, State::Run);
     }
@@ -161,7 +161,7 @@ fn a_job_without_an_end_holds_up_none_but_those_that_need_its_node() {
             m.assert_state(head, State::Sched);
             m.finish(other, 0);
         }
-        // This one may get any node, so that no job passes it.
+        // This job may get any node, so no job passes it.
         let any = m.submit(TestJob::new().nodes(4).ntasks(4)).unwrap();
         let small = m.submit(TestJob::new().duration(1.0)).unwrap();
         m.assert_state(any, State::Sched);
@@ -197,7 +197,7 @@ fn a_maintenance_without_an_end_holds_up_none_but_those_that_need_its_nodes() {
         let waits = m.submit(node(json!({"ranks": ["3"]})).duration(101.0)).unwrap();
         let fits = m.submit(node(json!({"ranks": ["3"]})).ntasks(2).duration(50.0)).unwrap();
         m.assert_state(fits, State::Run);
-        // It could run before the maintenance, but for the job that has the node.
+        // It would end before the maintenance begins, but another job has the node.
         let late = m.submit(node(json!({"ranks": ["3"]})).duration(90.0)).unwrap();
         let endless = m.submit(TestJob::new().nodes(3).ntasks(3)).unwrap();
         assert_eq!(m.job(endless).state(), State::Run, "{policy}");
@@ -208,6 +208,51 @@ fn a_maintenance_without_an_end_holds_up_none_but_those_that_need_its_nodes() {
         m.nodes(NodeRequest::RemoveMaintenance { id: id["id"].as_u64().unwrap() }).unwrap();
         assert_eq!(m.job(waits).state(), State::Run, "{policy}");
     }
+}
+
+/// Reserves nodes for maintenance from now on.
+fn close(m: &mut TestManager, targets: &str, seconds: f64) {
+    let now = m.now().as_secs();
+    m.nodes(NodeRequest::AddMaintenance {
+        targets: targets.to_owned(),
+        from: Some(now),
+        to: Some(now + seconds),
+        reason: "new fans".to_owned(),
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_short_job_passes_one_that_waits_for_maintenance_and_a_job_without_an_end() {
+    for policy in BACKFILL {
+        let mut m = cluster(policy).start();
+        m.submit(TestJob::new().nodes(2).ntasks(2)).unwrap();
+        let head = m.submit(TestJob::new().nodes(3).ntasks(3).exclusive()).unwrap();
+        // Even if the first job ends at once, the second one waits for the end of the maintenance.
+        close(&mut m, "0-1", 100.0);
+        let short = m.submit(TestJob::new().duration(100.0)).unwrap();
+        let longer = m.submit(TestJob::new().duration(101.0)).unwrap();
+        m.assert_state(head, State::Sched);
+        assert_eq!(m.job(short).state(), State::Run, "{policy}");
+        m.assert_state(longer, State::Sched);
+    }
+}
+
+#[test]
+fn a_short_job_passes_two_that_wait_for_maintenance_and_each_other() {
+    let mut m = cluster("conservative").start();
+    let first = m.submit(node(json!({"ranks": ["0"]})).ntasks(2)).unwrap();
+    let second = m.submit(TestJob::new().nodes(4).ntasks(4).exclusive()).unwrap();
+    // It waits for the first two jobs: neither has an end, and the second one gets all nodes.
+    let third = m.submit(TestJob::new().nodes(3).ntasks(3)).unwrap();
+    close(&mut m, "0-1", 100.0);
+    let short = m.submit(TestJob::new().duration(100.0)).unwrap();
+    let longer = m.submit(TestJob::new().duration(101.0)).unwrap();
+    m.assert_state(first, State::Run);
+    for id in [second, third, longer] {
+        m.assert_state(id, State::Sched);
+    }
+    m.assert_state(short, State::Run);
 }
 
 #[test]

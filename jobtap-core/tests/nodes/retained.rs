@@ -1,4 +1,5 @@
-//! Resources that a plugin retains after its job is inactive, and plugins that a table loads.
+//! Resources that a plugin retains after its job is inactive, and plugins that a table of the
+//! configuration loads.
 
 use jobtap_core::prelude::*;
 use jobtap_core::resource::Children;
@@ -220,7 +221,8 @@ fn a_table_loads_its_plugin() {
 #[test]
 fn a_table_that_is_added_loads_its_plugin() {
     let mut m = manager(json!({}));
-    let refused = m.configure(json!({"job-manager": {"scrub": {"depth": "x"}}})).unwrap_err();
+    let refused =
+        m.configure(json!({"job-manager": {"scrub": {"depth": "x"}}})).unwrap_err().text();
     assert!(refused.contains("depth must be a number"), "{refused}");
     assert!(!loaded(&mut m));
     let config = json!({"job-manager": {"scrub": {"depth": 1}}});

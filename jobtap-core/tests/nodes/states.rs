@@ -1,4 +1,4 @@
-//! Nodes: drained, lost, reserved; what becomes of jobs, and what a restart keeps.
+//! Drained, lost and reserved nodes: what happens to their jobs, and what a restart preserves.
 
 use jobtap_core::engine::{DrainMode, ExecEvent, NodeRequest};
 use jobtap_core::prelude::*;
@@ -104,7 +104,7 @@ fn a_job_is_told_of_the_maintenance_that_it_waits_for() {
     let text = "it could still run when a maintenance begins, so it waits until that is over: ";
     assert_eq!(m.why(under_way), [format!("{text}n0 now (firmware)")]);
     assert_eq!(m.why(to_come)[1], format!("{text}n3 in 1 min 0 s"));
-    // One that would be over before is not held up by it.
+    // A job that would end before the maintenance begins is not held up by it.
     let both = json!({"ranks": ["0,3"]});
     let short = m.submit(job(2).duration(30.0).attribute("constraints", both)).unwrap();
     let why = m.why(short);
@@ -197,7 +197,7 @@ fn a_job_that_execution_lost_drains_its_nodes_before_it_gives_them_back() {
     m.assert_state(other, State::Run);
     m.assert_state(waits, State::Sched);
     assert_eq!(drained(&m)["1-2"]["reason"], "its shepherd died");
-    // Told again, or of a job that ended well, it means nothing.
+    // A repeated report, or one about a job that ended well, changes nothing.
     m.undrain_nodes("1-2").unwrap();
     m.finish(other, 0);
     for id in [lost, other] {
@@ -238,7 +238,7 @@ fn ranks_given_back_early_are_given_to_others_also_after_a_restart() {
     let third = m.submit(job(2)).unwrap();
     m.assert_state(second, State::Run);
     m.finish(first, 0);
-    // Its summary is what its log says.
+    // After this restart, the inactive job is read from its summary.
     m.crash_and_restart();
     assert_eq!(hosts(&m, third), "n[0,2]");
     let names = m.events(first).join(" ");
@@ -288,7 +288,7 @@ fn a_maintenance_is_ended_by_its_number_and_no_other() {
             reason,
         })
     };
-    // The beginning may be long ago, but is a time.
+    // The beginning may be long ago, but must be a valid time.
     let first = add("n0", 0.0).unwrap()["id"].as_u64().unwrap();
     let second = add("n1", now).unwrap()["id"].as_u64().unwrap();
     assert_eq!(add("n2", -1.0).unwrap_err(), "the beginning must be a time");
@@ -345,7 +345,7 @@ fn a_maintenance_of_the_configuration_names_dates() {
     assert!(cluster().config(entry("2023-11-14")).try_start().is_err());
 }
 
-/// Drains the nodes of each job when it ends.
+/// Drains the nodes of each job when it starts.
 #[derive(Default)]
 struct Inspector;
 
@@ -366,7 +366,7 @@ fn a_plugin_drains_nodes() {
     m.assert_state(id, State::Run);
     assert_eq!(drained(&m)["0"]["reason"], "to be inspected");
     let names: Vec<String> = m.resource_log().iter().map(|e| e.name.to_string()).collect();
-    // Those of a start, `restart` and `online`, are only told.
+    // The events of a start, `restart` and `online`, are sent to watchers and not stored.
     assert_eq!(names, ["resource-define", "drain", "undrain", "drain"]);
 }
 

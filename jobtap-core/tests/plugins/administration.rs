@@ -28,7 +28,7 @@ struct Site {
     most: u64,
 }
 
-/// Refuses jobs of more tasks than its own limit; a policy above 100 is refused.
+/// Has a limit of its own, and refuses a configuration whose `site.most` is above 100.
 struct Limit {
     settings: Settings,
     most: u64,
@@ -87,11 +87,11 @@ fn a_reload_builds_the_plugin_anew_in_its_place() {
     let mut m = manager(json!({"plugins": {"limit": {"limit": 1}}}));
     m.reload_plugin("limit", json!({"limit": 2})).unwrap();
     assert_eq!(told(&mut m, "limit"), 2);
-    let refused = m.reload_plugin("limit", json!({"limt": 3})).unwrap_err();
+    let refused = m.reload_plugin("limit", json!({"limt": 3})).unwrap_err().text();
     assert!(refused.contains("did you mean \"limit\"?"), "{refused}");
-    // The one that worked is still there.
+    // The plugin with the old configuration is still loaded.
     assert_eq!(told(&mut m, "limit"), 2);
-    assert!(m.reload_plugin("nobody", json!({})).unwrap_err().contains("plugin not found"));
+    assert!(m.reload_plugin("nobody", json!({})).unwrap_err().text().contains("plugin not found"));
 }
 
 #[test]
@@ -99,8 +99,8 @@ fn a_misspelt_key_stops_the_start_with_the_nearest_one() {
     let config = json!({"plugins": {"limit": {"limti": 1}}});
     let started = TestManager::new().plugin::<Limit>().config(config).try_start();
     let error = started.err().unwrap();
-    assert!(error.contains("[plugins.limit]: unknown key \"limti\""), "{error}");
-    assert!(error.contains("did you mean \"limit\"?"), "{error}");
+    assert!(error.text().contains("[plugins.limit]: unknown key \"limti\""), "{error}");
+    assert!(error.text().contains("did you mean \"limit\"?"), "{error}");
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_configuration_without_a_derived_schema_is_any_table() {
     assert_eq!((descriptor.schema)(), Some(json!({"type": "object"})));
 }
 
-/// Its configuration derives no schema.
+/// A plugin whose configuration type derives no schema.
 struct Plain;
 
 #[jobtap_plugin(name = "plain", load = "by-name")]
@@ -180,7 +180,7 @@ fn what_handlers_cost_is_counted_and_what_is_too_slow_is_logged() {
     assert_eq!(stats.quantile(0.5), Some(1 << 28));
     let line = format!("slow: job.new: job {id}: took 0.25 s, more than its budget of 0.2 s");
     assert!(m.log().any(|(_, text)| text == line));
-    // What is called later and what a client asks for have the same budget, all of which may be used.
+    // Later calls and services have the same budget, and may use all of it.
     for service in ["slow.later", "slow.now"] {
         let mut warnings = |milliseconds: u64| {
             let before = m.log().count();
@@ -212,7 +212,7 @@ fn a_test_can_be_the_scheduler() {
 fn a_budget_that_is_no_time_is_refused() {
     let config = json!({"job-manager": {"plugin-time-budget": "soon"}});
     let error = TestManager::new().config(config).try_start().err().unwrap();
-    assert!(error.contains("job-manager.plugin-time-budget"), "{error}");
+    assert!(error.text().contains("job-manager.plugin-time-budget"), "{error}");
 }
 
 mod own_table {
@@ -225,7 +225,7 @@ mod own_table {
         grace: u64,
     }
 
-    /// Follows its table and keeps what it has counted.
+    /// Takes over each change of its table, and keeps its count.
     #[derive(Default)]
     struct Follows {
         table: Table,
@@ -247,7 +247,7 @@ mod own_table {
         }
     }
 
-    /// Has its settings from its start.
+    /// Reads its settings only when it is built.
     struct Stays;
 
     #[jobtap_plugin(name = "stays")]
@@ -275,7 +275,7 @@ mod own_table {
         let refused = m.configure(json!({"plugins": {"follows": {"limt": 3}}})).unwrap_err();
         assert_eq!(refused, "[plugins.follows]: unknown key \"limt\"; did you mean \"limit\"?");
         assert_eq!(now(&mut m), json!([2, 1, 3]));
-        // What an administrator gives goes before the table, also at later changes of it.
+        // What an administrator gives takes precedence over the table, also after later changes of the table.
         m.reload_plugin("follows", json!({"grace": 9})).unwrap();
         m.configure(config(4)).unwrap();
         assert_eq!(now(&mut m), json!([4, 9, 1]));

@@ -1,4 +1,4 @@
-//! Asynchronous handlers: cancelled with their jobs, limited in time, begun again after a restart.
+//! Asynchronous handlers: canceled with their jobs, limited in time, run again after a restart.
 
 use jobtap_core::job::WaitStatus;
 use jobtap_core::prelude::*;
@@ -18,7 +18,7 @@ const HELD: &str = "submit validate depend priority alloc prolog-start";
 mod scripts {
     use super::*;
 
-    /// Runs a script before each job, which may take a minute.
+    /// Runs a script, which may take a minute, before each job.
     #[derive(Default)]
     struct Script;
 
@@ -90,7 +90,7 @@ mod scripts {
 mod run_on {
     use super::*;
 
-    /// Undoes in order what it began, also when the job is cancelled meanwhile.
+    /// Undoes what it began, in order, also when the job is canceled meanwhile.
     #[derive(Default)]
     struct Careful {
         open: Vec<Token>,
@@ -110,7 +110,7 @@ mod run_on {
                 if remote.timeout(5.0, child.wait()).await.is_err() {
                     child.signal(9);
                 }
-                // What was half done is undone, though the job is in CLEANUP by now.
+                // Undoes what was half done, although the job is in CLEANUP by now.
                 let id = job.id;
                 remote
                     .call(move |careful, cx| {
@@ -151,7 +151,7 @@ mod run_on {
 mod priorities {
     use super::*;
 
-    /// Waits ten seconds, as for the answer of a slow server.
+    /// Waits ten seconds, as if for a slow server.
     #[derive(Default)]
     struct Accounts;
 
@@ -164,7 +164,7 @@ mod priorities {
             Ok(Priority::new(5))
         }
 
-        /// Keeps what has ended in CLEANUP.
+        /// Keeps jobs that have ended in CLEANUP.
         #[on("job.state.cleanup")]
         async fn close(remote: Remote<Self>) -> Result<(), EpilogFailed> {
             Ok(remote.sleep(100.0).await?)
@@ -202,7 +202,8 @@ mod priorities {
 mod run_on_with_timeout {
     use super::*;
 
-    /// Takes as long as the job says, and goes on when the job is canceled, but not for ever.
+    /// Takes as long as the job says, and goes on when the job is canceled, but only until its
+    /// timeout.
     #[derive(Default)]
     struct Patient;
 
@@ -300,7 +301,7 @@ mod restart {
         let mut m = with::<Stubborn>();
         let waits = m.submit(TestJob::new().dependency("wait:5")).unwrap();
         m.crash_and_restart();
-        // Its epilog takes its time.
+        // Its epilog still runs.
         m.assert_state(waits, State::Cleanup);
         assert!(note(&m, waits).contains("stubborn.wait=wait:5"), "{}", note(&m, waits));
         let waits = m.submit(TestJob::new().dependency("wait:5")).unwrap();
@@ -327,7 +328,7 @@ mod restart {
 mod tokens {
     use super::*;
 
-    /// Holds a prolog until told, and takes it over after a restart.
+    /// Keeps a prolog open until its service is called, and takes it over after a restart.
     #[derive(Default)]
     struct Gate {
         open: Vec<Token>,
@@ -376,7 +377,7 @@ mod tokens {
     fn only_what_is_open_and_free_can_be_taken_over() {
         let mut m = with::<Gate>();
         let id = m.submit(TestJob::new()).unwrap();
-        // Loaded anew it finds nothing: the removal ended what was open.
+        // Loaded again, the plugin finds nothing open, since its removal ended the prolog.
         m.remove_plugin("gate").unwrap();
         m.assert_state(id, State::Inactive);
         m.load_plugin("gate", json!({})).unwrap();
@@ -420,7 +421,7 @@ mod blocking {
 
     use super::*;
 
-    /// Computes priorities on a thread. The name of a job says how.
+    /// Validates jobs on another thread. The name of a job says how.
     #[derive(Default)]
     struct Computed;
 
@@ -445,18 +446,18 @@ mod blocking {
     fn the_value_of_blocking_work_comes_back() {
         let mut m = with::<Computed>();
         m.submit(TestJob::new().name("short")).unwrap();
-        assert_eq!(m.submit(TestJob::new().name("longer")), Err("6 letters".to_owned()));
+        assert_eq!(m.submit(TestJob::new().name("longer")).unwrap_err(), "6 letters");
     }
 
     #[test]
     fn a_panic_of_blocking_work_is_an_error() {
         let mut m = with::<Computed>();
-        assert_eq!(m.submit(TestJob::new().name("broken")), Err("no such model".to_owned()));
+        assert_eq!(m.submit(TestJob::new().name("broken")).unwrap_err(), "no such model");
         m.submit(TestJob::new()).unwrap();
     }
 }
 
-/// Handlers and futures that stop the thread which they need.
+/// Handlers and futures that block the thread that they wait for.
 mod waits {
     use std::pin::pin;
     use std::sync::Arc;
@@ -467,7 +468,7 @@ mod waits {
     use jobtap_core::prelude::*;
     use jobtap_core::testing::{TestJob, TestManager};
 
-    /// As the executors of other crates do.
+    /// Blocks the thread until the future is ready, as the executors of other crates do.
     fn block_on<F: Future>(future: F) -> F::Output {
         let mut future = pin!(future);
         loop {
@@ -631,7 +632,7 @@ mod bombs {
 mod printing {
     use super::*;
 
-    /// Lets a job wait until a command has counted the free licences.
+    /// Fails each job with what a command has printed.
     #[derive(Default)]
     struct Counts;
 
@@ -675,10 +676,10 @@ mod printing {
 mod concerned {
     use super::*;
 
-    /// Lets a job wait that wants data of the site, at each topic at which a job can wait.
+    /// Makes a job that wants data wait at each topic at which a job can wait.
     #[derive(Default)]
     struct Stages {
-        /// Whether it is concerned with no job any more.
+        /// Whether it declines every job.
         closed: bool,
     }
 
@@ -763,7 +764,7 @@ mod concerned {
         m.hold_processes();
         m.submit(TestJob::new().attribute("data", 1)).unwrap_err();
         m.end_process("validate", WaitStatus::SUCCESS);
-        let depends = m.late_answers().pop().unwrap().unwrap();
+        let depends = m.late_responses().pop().unwrap().unwrap();
         m.assert_state(depends, State::Depend);
         m.configure(json!({"plugins": {"stages": {"closed": true}}})).unwrap();
         m.crash_and_restart();

@@ -69,7 +69,7 @@ mod careless {
         m.remove_plugin("twice").unwrap();
     }
 
-    /// Holds a job and lets it go in one callback.
+    /// Adds a dependency and removes it in one callback.
     #[derive(Default)]
     struct Brief;
 
@@ -116,7 +116,7 @@ mod chains {
     use super::*;
     use std::collections::HashMap;
 
-    /// Each job's end ends the one that was submitted after it.
+    /// When a job becomes inactive, ends the one that was submitted after it.
     #[derive(Default)]
     struct Domino {
         last: Option<JobId>,
@@ -161,7 +161,7 @@ mod chains {
 mod restarts {
     use super::*;
 
-    /// Ends the job of the highest id when a job is shown to it after a restart.
+    /// When it is introduced to a job that asks for this, ends the job with the next id.
     #[derive(Default)]
     struct Eager;
 
@@ -253,7 +253,7 @@ mod restarts {
 mod scheduling {
     use super::*;
 
-    /// Makes jobs of urgency 20 as small as a job can be.
+    /// Reduces jobs of urgency 20 to one core.
     #[derive(Default)]
     struct Shrink;
 
@@ -360,7 +360,7 @@ mod half_done {
         }
     }
 
-    /// Nothing that was asked for was done, but for the report of the panic.
+    /// Asserts that nothing that was asked for is done, and that the panic is logged.
     #[track_caller]
     fn nothing_is_done(m: &TestManager, id: JobId) {
         m.assert_state(id, State::Run);
@@ -421,7 +421,7 @@ mod faulted {
     }
 
     fn breaks(m: &mut TestManager) -> String {
-        m.submit(TestJob::new().attribute("gate", 1)).unwrap_err()
+        m.submit(TestJob::new().attribute("gate", 1)).unwrap_err().text()
     }
 
     #[test]
@@ -432,11 +432,11 @@ mod faulted {
             assert!(breaks(&mut m).contains("plugin unsound failed"));
         }
         // The gate stays closed for everybody, also for a job that it would have let pass.
-        let refusal = m.submit(TestJob::new()).unwrap_err();
+        let refusal = m.submit(TestJob::new()).unwrap_err().text();
         assert!(refusal.starts_with("plugin unsound has failed repeatedly"), "{refusal}");
         m.assert_state(in_prolog, State::Inactive);
         assert_eq!(notes(&m, in_prolog).len(), 1);
-        // An administrator's way out.
+        // An administrator can load the plugin again.
         m.remove_plugin("unsound").unwrap();
         m.load_plugin("unsound", json!({})).unwrap();
         m.submit(TestJob::new()).unwrap();
@@ -450,7 +450,8 @@ mod faulted {
         for _ in 0..3 {
             breaks(&mut m);
         }
-        // Its word is missing now: the job doesn't get past it with another plugin's priority.
+        // The faulted plugin's priority is missing now, and another plugin's priority doesn't
+        // replace it.
         m.urgency(held, 20).unwrap();
         m.assert_state(held, State::Priority);
         m.remove_plugin("unsound").unwrap();
@@ -467,7 +468,7 @@ mod faulted {
         for _ in 0..3 {
             breaks(&mut m);
         }
-        // All priorities are asked for again.
+        // Loading a plugin asks for all priorities again.
         m.load_plugin("late", json!({})).unwrap();
         m.assert_priority(id, 16);
     }
@@ -511,6 +512,6 @@ mod faulted {
         let builder = TestManager::new().plugin::<ByUrgency>().plugin::<Unsound>().config(config);
         let mut m = builder.start();
         breaks(&mut m);
-        assert!(m.submit(TestJob::new()).unwrap_err().contains("has failed repeatedly"));
+        assert!(m.submit(TestJob::new()).unwrap_err().text().contains("has failed repeatedly"));
     }
 }

@@ -1,4 +1,4 @@
-//! No job waits for work that is gone, after a restart or when a plugin is removed.
+//! After a restart or the removal of a plugin, no job waits for work that no longer exists.
 
 use jobtap_core::prelude::*;
 use jobtap_core::testing::{TestJob, TestManager};
@@ -7,10 +7,10 @@ use serde_json::json;
 use crate::common::ByUrgency;
 use crate::managers::{notes, with};
 
-mod brackets {
+mod perilogs {
     use super::*;
 
-    /// Keeps its tokens for ever.
+    /// Keeps its tokens forever.
     #[derive(Default)]
     struct Keeper(Vec<Token>);
 
@@ -31,7 +31,7 @@ mod brackets {
         }
     }
 
-    /// Its handlers take for ever.
+    /// Its handlers never finish.
     #[derive(Default)]
     struct Endless;
 
@@ -51,7 +51,7 @@ mod brackets {
         }
     }
 
-    /// A job in its prolog, and one in its epilog, must end when `leave` was done.
+    /// Asserts that a job in its prolog and a job in its epilog end after `leave`.
     fn ends_both(mut m: TestManager, leave: impl Fn(&mut TestManager), why: &str) {
         let starting = m.submit(TestJob::new().attribute("prolog", 1)).unwrap();
         let ending = m.submit(TestJob::new()).unwrap();
@@ -61,7 +61,8 @@ mod brackets {
         leave(&mut m);
         m.assert_state(ending, State::Inactive);
         assert!(notes(&m, ending)[0].ends_with(why), "{:?}", notes(&m, ending));
-        // The prolog is over; after a restart the job has an epilog of its own.
+        // The prolog has ended. After a restart the job is in an epilog of its own, which the
+        // removal ends.
         let _ = m.remove_plugin("keeper");
         let _ = m.remove_plugin("endless");
         m.assert_state(starting, State::Inactive);
@@ -122,12 +123,13 @@ mod gates {
         let job = TestJob::new().attribute("first", 1.0).attribute("second", -2.0);
         let _ = m.submit(job);
         m.advance(1.5);
-        assert!(m.late_answers().is_empty());
+        assert!(m.late_responses().is_empty());
         m.advance(1.0);
-        assert_eq!(m.late_answers(), [Err("second says no".to_owned())]);
+        let [answer] = <[_; 1]>::try_from(m.late_responses()).unwrap();
+        assert_eq!(answer.unwrap_err(), "second says no");
         let _ = m.submit(TestJob::new().attribute("second", 2.0));
         m.advance(3.0);
-        assert!(m.late_answers()[0].is_ok());
+        assert!(m.late_responses()[0].is_ok());
     }
 
     #[test]
@@ -135,13 +137,13 @@ mod gates {
         let mut m = manager();
         let _ = m.submit(TestJob::new());
         m.remove_plugin("second").unwrap();
-        let text = "plugin second was removed before it answered".to_owned();
-        assert_eq!(m.late_answers(), [Err(text)]);
+        let [answer] = <[_; 1]>::try_from(m.late_responses()).unwrap();
+        assert_eq!(answer.unwrap_err(), "plugin second was removed before it answered");
         m.advance(10.0);
         assert!(m.jobs().is_empty());
     }
 
-    /// Counts the jobs that it is shown.
+    /// Counts the jobs for which it is called.
     #[derive(Default)]
     struct Counter(u32);
 
@@ -162,7 +164,7 @@ mod gates {
         m.load_plugin("counter", json!({})).unwrap();
         assert_eq!(m.cancel_all().unwrap(), 0);
         m.advance(2.0);
-        assert!(m.late_answers()[0].is_ok());
+        assert!(m.late_responses()[0].is_ok());
         let shown = m.log().filter(|(_, text)| text.starts_with("counter:"));
         assert_eq!(shown.map(|(_, text)| text).collect::<Vec<_>>(), ["counter: 1 jobs"]);
     }

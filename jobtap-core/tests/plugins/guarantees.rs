@@ -13,17 +13,17 @@ fn errors(m: &TestManager) -> Vec<String> {
     m.log().filter(|(level, _)| *level <= Level::Warning).map(|(_, text)| text.to_owned()).collect()
 }
 
-mod brackets {
+mod perilogs {
     use super::*;
 
-    /// Opens a prolog and an epilog; both end by timer.
+    /// Opens a prolog and an epilog, which timers finish.
     #[derive(Default)]
-    struct Brackets {
+    struct Perilogs {
         prologs: Vec<Token>,
     }
 
-    #[jobtap_plugin(name = "brackets")]
-    impl Brackets {
+    #[jobtap_plugin(name = "perilogs")]
+    impl Perilogs {
         #[on("job.state.run")]
         fn run(
             &mut self,
@@ -53,7 +53,7 @@ mod brackets {
 
     #[test]
     fn a_prolog_holds_the_start_and_an_epilog_the_resources() {
-        let mut m = with::<Brackets>();
+        let mut m = with::<Perilogs>();
         let id = m.submit(TestJob::new()).unwrap();
         m.assert_events(id, "submit validate depend priority alloc prolog-start");
         m.advance(6.0);
@@ -74,7 +74,7 @@ mod brackets {
 
     #[test]
     fn the_release_of_a_simulated_job_comes_after_what_its_end_caused() {
-        let mut m = with::<Brackets>();
+        let mut m = with::<Perilogs>();
         let id =
             m.submit(TestJob::new().attribute("exec.test", json!({"run_duration": "2s"}))).unwrap();
         m.advance(20.0);
@@ -87,7 +87,7 @@ mod brackets {
 
     #[test]
     fn a_job_cancelled_in_its_prolog_waits_for_it_and_never_starts() {
-        let mut m = with::<Brackets>();
+        let mut m = with::<Perilogs>();
         let id = m.submit(TestJob::new()).unwrap();
         m.cancel(id).unwrap();
         m.assert_state(id, State::Cleanup);
@@ -105,8 +105,8 @@ mod early_prolog {
 
     use super::*;
 
-    /// Starts a prolog before the job has resources, and asks for all priorities again whenever it
-    /// is shown a job. So after a restart a job gets its priority while its old prolog is being failed.
+    /// Starts a prolog before the job has resources, and asks for all priorities again whenever it is called for a job.
+    /// So after a restart, a job gets its priority while its old prolog is being failed.
     #[derive(Default)]
     struct Early {
         prologs: BTreeMap<JobId, Token>,
@@ -216,7 +216,7 @@ mod failed_prolog {
         m.advance(6.0);
         m.crash_and_restart();
         m.assert_exception(id, "epilog", "the manager was restarted while it was open");
-        // It never began: the executor is not asked what became of it, and its node is as good as before.
+        // The job never started, so the executor is not asked about it, and its node is not drained.
         let open = "submit validate depend priority alloc prolog-start epilog-start exception \
                     prolog-finish";
         m.assert_events(id, &format!("{open} exception epilog-finish free clean"));
@@ -312,7 +312,8 @@ mod asynchronous {
         let waits = m.submit(TestJob::new().attribute("ask", 1)).unwrap_err();
         assert_eq!(waits, "the submission waits for an answer");
         m.advance(4.0);
-        assert_eq!(m.late_answers(), [Err("the license server says no".to_owned())]);
+        let [answer] = <[_; 1]>::try_from(m.late_responses()).unwrap();
+        assert_eq!(answer.unwrap_err(), "the license server says no");
     }
 
     #[test]
@@ -355,7 +356,7 @@ mod faults {
     #[test]
     fn a_panic_in_a_gate_closes_it() {
         let mut m = with::<Buggy>();
-        let refusal = m.submit(TestJob::new().attribute("gate", 1)).unwrap_err();
+        let refusal = m.submit(TestJob::new().attribute("gate", 1)).unwrap_err().text();
         assert!(refusal.contains("plugin buggy failed"), "{refusal}");
         assert!(errors(&m)[0].starts_with("buggy: job.validate: job"), "{:?}", errors(&m));
     }

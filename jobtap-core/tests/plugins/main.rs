@@ -1,4 +1,4 @@
-//! What plugins meet and can rely on, and what their mistakes lead to.
+//! What plugins see and can rely on, and what their mistakes lead to.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
 mod administration;

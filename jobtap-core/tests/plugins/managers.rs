@@ -6,7 +6,7 @@ use jobtap_core::testing::TestManager;
 
 use crate::common::ByUrgency;
 
-/// A manager with this plugin, and one that gives priorities.
+/// Starts a manager with this plugin and one that sets priorities.
 pub(crate) fn with<P: Plugin>() -> TestManager {
     TestManager::new().plugin::<ByUrgency>().plugin::<P>().start()
 }

@@ -1,5 +1,5 @@
-//! What remains of the misuse that jobtap's C interface finds at run time: each is a typed error, a
-//! line in the log, or no error at all any more. The guide's table (docs/src/misuse.md) points here.
+//! What remains of the misuse that jobtap's C interface detects at run time: each case is a typed error, a line in the
+//! log, or no longer an error. The guide's table (docs/src/misuse.md) points here.
 
 mod requests;
 mod void;
@@ -22,7 +22,7 @@ fn said(m: &TestManager, plugin: &str) -> Vec<String> {
     m.log().filter_map(|(_, text)| Some(text.strip_prefix(&prefix)?.to_owned())).collect()
 }
 
-/// Where a test looks at what a call gave.
+/// Logs the result of a call, which the test reads there.
 fn note<T: TopicSet, R>(cx: &Cx<'_, T>, call: &str, result: Result<R, CallError>) {
     let kind = match result {
         Ok(_) => "ok",
@@ -182,7 +182,7 @@ mod dependencies {
     fn a_job_past_depend_gets_no_dependencies() {
         let mut m = with::<Holds>();
         let id = m.submit(TestJob::new()).unwrap();
-        // `job.validate` again, for a job in RUN.
+        // Calls `job.validate` again, for a job in RUN.
         m.update(id, "attributes.system.queue", "other").unwrap();
         let said = said(&m, "holds");
         assert_eq!(said[3..], ["dependency_add_to WrongState", "dependency_add WrongState"]);
@@ -317,7 +317,7 @@ mod resources {
         ResourceSet::single_host("elsewhere", Idset::from(core..=core)).unwrap()
     }
 
-    /// Gives each time that it is asked another core.
+    /// Allocates a different core at each call.
     #[derive(Default)]
     struct Gives {
         calls: u32,
@@ -356,7 +356,7 @@ mod resources {
 mod events {
     use super::*;
 
-    /// Posts many events to the job, and counts those it is shown.
+    /// Posts many events to the job, and counts those that it receives.
     #[derive(Default)]
     struct Talks {
         shown: u32,
@@ -423,7 +423,7 @@ mod events {
         let mut m = with::<Deaf>();
         m.submit(TestJob::new()).unwrap();
         assert!(said(&m, "deaf").is_empty());
-        // What tells an author so: the counts of the handler.
+        // The counts of the handler show this to its author.
         assert_eq!(m.plugin_stats("deaf")[0].calls, 0);
     }
 }

@@ -1,5 +1,4 @@
-//! What a callback reads of the jobs that it has asked something for, and that nothing of it outlives the
-//! callback.
+//! A callback sees the changes that it has asked for, and changes that are dropped are not visible after it.
 
 use jobtap_core::prelude::*;
 use jobtap_core::testing::{TestJob, TestManager};
@@ -55,7 +54,7 @@ mod own_calls {
             cx.jobspec_update(path!("attributes.system.duration"), 90)?;
             cx.log(Level::Info, Self::show(job));
             cx.dependency_remove(b);
-            // A reference from before shows the jobspec of before.
+            // A reference taken before the updates shows the old jobspec.
             cx.log(Level::Info, before.duration().to_string());
             Ok(())
         }
@@ -153,7 +152,7 @@ mod updates {
     fn a_service_that_fails_changes_no_jobspec() {
         let (mut m, id, _) = said::<Reads>(TestJob::new().urgency(0).duration(30.0));
         let refused = m.call_service("reads.extend", serde_json::json!({ "id": id }));
-        assert!(refused.unwrap_err().contains("no"));
+        assert!(refused.unwrap_err().text().contains("no"));
         assert_eq!(m.job(id).jobspec().duration(), 30.0);
     }
 }

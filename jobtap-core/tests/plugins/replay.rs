@@ -1,11 +1,11 @@
-//! Replay of recorded jobs: what a plugin answers, beside what eventlogs say.
+//! Replay of recorded jobs: the outcomes of a plugin, compared with the eventlogs.
 
 use std::sync::Arc;
 
 use jobtap_core::engine::{
-    HostCheck, RecordedJob, ReplayOptions, ReplayVerdict, Replayed, Setup, replay,
+    HostCheck, RecordedJob, ReplayComparison, ReplayOptions, Replayed, Setup, replay,
 };
-use jobtap_core::host::{Registry, RemoteCall, RemoteSink, Ticks};
+use jobtap_core::host::{NoReturn, Registry, Ticks};
 use jobtap_core::job::{JobId, Uid};
 use jobtap_core::jobspec::JobspecBuilder;
 use jobtap_core::plugin::Plugin;
@@ -13,13 +13,7 @@ use jobtap_core::prelude::*;
 use jobtap_core::resource::ResourceSet;
 use serde_json::{Value, json};
 
-struct Nowhere;
-
-impl RemoteSink for Nowhere {
-    fn send(&self, _: RemoteCall) {}
-}
-
-/// A job whose log has these events, a second apart, from `start` on.
+/// A job whose log has these events, one second apart, the first one at `start`.
 fn job(id: u64, start: f64, events: &[(&str, Value)]) -> RecordedJob {
     let mut eventlog = String::new();
     for ((name, context), time) in events.iter().zip(0u32..) {
@@ -46,21 +40,21 @@ fn run(plugin: &str, jobs: Vec<RecordedJob>, ignore_missing: bool) -> Replayed {
         config: json!({}),
         config_directory: None,
         registry: Registry::builder().plugins(plugins).build().unwrap(),
-        remote: Arc::new(Nowhere),
+        remote: Arc::new(NoReturn),
         ticks: Ticks::default(),
         host_check: HostCheck::default(),
     };
     replay(setup, plugin, jobs, ReplayOptions { ignore_missing }).unwrap()
 }
 
-/// The answers as `TOPIC ANSWER | RECORDED VERDICT`.
+/// The answers as `VERDICT TOPIC ANSWER | RECORDED`.
 fn rows(report: &Replayed) -> Vec<String> {
     let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
     let row = report.answers.iter().map(|row| {
-        let sign = match row.verdict {
-            ReplayVerdict::Same => "=",
-            ReplayVerdict::Differs => "!",
-            ReplayVerdict::NotCompared => "?",
+        let sign = match row.comparison {
+            ReplayComparison::Same => "=",
+            ReplayComparison::Differs => "!",
+            ReplayComparison::NotCompared => "?",
         };
         format!("{sign} {} {} | {}", row.topic, text(&row.answer), text(&row.recorded))
     });
@@ -120,7 +114,7 @@ impl Guard {
     }
 }
 
-/// Adds a dependency that isn't that of `guard`.
+/// Adds a dependency for user 5, and sets the urgency of jobs of user 6 twice.
 #[derive(Default)]
 struct Other;
 

@@ -1,4 +1,5 @@
-//! What clients ask of plugins, what plugins ask of each other, and the data that they keep.
+//! Services that clients call, own topics by which plugins call each other, and data that plugins
+//! store.
 
 use jobtap_core::prelude::*;
 use jobtap_core::testing::{TestJob, TestManager};
@@ -74,9 +75,9 @@ mod requests {
         assert_eq!(m.call_service("desk.add", json!({"by": 3})).unwrap(), 3);
         assert_eq!(m.call_service("desk", json!({})).unwrap(), 3);
         assert_eq!(m.call_service("desk.add", json!({"by": 0})).unwrap_err(), "nothing to add");
-        let error = m.call_service("desk.add", json!({"by": "x"})).unwrap_err();
+        let error = m.call_service("desk.add", json!({"by": "x"})).unwrap_err().text();
         assert!(error.contains("invalid type"), "{error}");
-        let error = m.call_service("desk.nosuch", json!({})).unwrap_err();
+        let error = m.call_service("desk.nosuch", json!({})).unwrap_err().text();
         let begin =
             "Unknown service method 'job-manager.desk.nosuch'; desk has 'desk', 'desk.add', ";
         assert!(error.starts_with(begin), "{error}");
@@ -94,8 +95,8 @@ mod requests {
             let error = m.call_service(wrong, json!({})).unwrap_err();
             assert_eq!(error, format!("Unknown service method 'job-manager.{wrong}'{hint}"));
         }
-        // A guest isn't told of what only the owner may call.
-        let error = m.call_service_as(7, "desk.ad", json!({"by": 3})).unwrap_err();
+        // The hint doesn't reveal to a guest what only the owner may call.
+        let error = m.call_service_as(7, "desk.ad", json!({"by": 3})).unwrap_err().text();
         assert!(!error.contains("'desk.add'"), "{error}");
     }
 
@@ -218,7 +219,7 @@ mod own_topics {
         let mut m = manager();
         let id = m.submit(TestJob::new().user(7)).unwrap();
         assert_eq!(m.job(id).priority(), Some(7 * 10 + 16));
-        // What the plugin that was asked wanted is done in its own name.
+        // The host commands of the called plugin are carried out in its own name.
         assert!(m.log().any(|(_, text)| text == "bank: asked"));
     }
 
@@ -235,14 +236,15 @@ mod own_topics {
     fn a_failing_or_panicking_answer_is_the_callers_error() {
         let mut m = manager();
         let id = m.submit(TestJob::new().user(0)).unwrap();
-        // The share is missing; the plugin before has set a priority.
+        // Without a share, the priority of the plugin before stands.
         assert_eq!(m.job(id).priority(), Some(16));
         m.submit(TestJob::new().user(1)).unwrap();
         let log: Vec<&str> = m.log().map(|(_, text)| text).collect();
         let failed = "topic bank.share: plugin bank: root has no account";
         assert!(log.iter().any(|line| line.ends_with(failed)), "{log:?}");
         assert!(log.contains(&"bank: panicked: no account 1"), "{log:?}");
-        // Of the one that panicked nothing is done; what the caller had asked for before is.
+        // The host commands of the plugin that panicked are dropped; those that its caller had
+        // queued before are carried out.
         let count = |text: &str| log.iter().filter(|line| **line == text).count();
         assert_eq!((count("bank: asked"), count("fair: asks")), (1, 2), "{log:?}");
     }
@@ -376,7 +378,7 @@ mod guest_keys {
             "tools.x.\n",
             &long,
         ] {
-            let refused = m.call_service("burst.put", json!([id, key])).unwrap_err();
+            let refused = m.call_service("burst.put", json!([id, key])).unwrap_err().text();
             assert!(refused.contains("a plugin writes `application.KEY`"), "{key:?}: {refused}");
         }
         m.crash_and_restart();

@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 
 use crate::common::ByUrgency;
 
-/// What differs, as `KIND LIVE | SHADOW`.
+/// The differences, as `KIND LIVE | SHADOW`.
 fn texts(report: &ShadowReport) -> Vec<String> {
     let text = |d: &ShadowDifference| format!("{} {} | {}", d.kind, d.live, d.shadow);
     report.differences.iter().map(text).collect()
 }
 
-/// So many jobs of a user at once, and a priority.
+/// Limits the number of active jobs per user, and sets a priority.
 #[derive(Default)]
 struct Quota {
     most: usize,
@@ -95,7 +95,7 @@ fn a_shadow_keeps_its_own_state_and_refuses_nothing() {
     assert_eq!((report.users[0].user, report.users[0].refuses), (7, 2));
     assert_eq!(report.differences[0].topic, "job.validate");
     assert_eq!(report.differences[0].job, Some(jobs[2]));
-    // The jobs that it has refused don't count for it, though they are there: with it, they would not be.
+    // The shadow doesn't count the jobs that it has refused, since they would not exist if it were live.
     m.finish(jobs[0], 0);
     m.finish(jobs[1], 0);
     m.finish(jobs[2], 0);
@@ -143,7 +143,7 @@ fn priorities_are_those_of_the_stack_with_the_shadow_in_its_place() {
     assert_eq!(m.shadow("quota").unwrap().kinds["priority"], 1);
 }
 
-/// Decides after `quota`.
+/// Sets a priority after `quota`.
 #[derive(Default)]
 struct Late;
 
@@ -175,7 +175,7 @@ fn jobs_that_are_there_are_introduced_to_a_shadow() {
     let first = m.submit(TestJob::new().user(7)).unwrap();
     let before = m.events(first);
     m.load_shadow("quota", json!({"most": 1, "priority": 6})).unwrap();
-    // The priorities of the jobs that wait are compared at once.
+    // The priorities of pending jobs are compared at once.
     assert_eq!(texts(&m.shadow("quota").unwrap()), ["priority 5 | 6"]);
     m.submit(TestJob::new().user(7)).unwrap();
     assert_eq!(m.shadow("quota").unwrap().refuses, 1);
@@ -201,7 +201,7 @@ fn a_shadow_becomes_live_and_the_way_back() {
     m.submit(TestJob::new().user(7)).unwrap_err();
     assert_eq!(m.promote("quota"), Ok(true));
     assert!(m.shadow("quota").is_none());
-    // It has seen the job that is there, and no job sees both.
+    // The promoted shadow has counted the existing job, and each job is decided by one of the two.
     m.submit(TestJob::new().user(7)).unwrap();
     m.submit(TestJob::new().user(7)).unwrap_err();
     assert_eq!(m.call_service("quota.most", json!({})).unwrap(), json!(2));
@@ -210,7 +210,7 @@ fn a_shadow_becomes_live_and_the_way_back() {
     m.submit(TestJob::new().user(8)).unwrap();
     m.submit(TestJob::new().user(8)).unwrap_err();
     assert_eq!(m.shadow("quota").unwrap().accepts, 1);
-    // And once more: the configuration of the shadow is still that of the shadow.
+    // Promoted once more, the shadow still has its own configuration.
     assert_eq!(m.promote("quota"), Ok(true));
     assert_eq!(m.call_service("quota.most", json!({})).unwrap(), json!(2));
     // After a reload there is nothing to go back to.
@@ -227,15 +227,15 @@ fn a_shadow_becomes_live_and_the_way_back() {
 #[test]
 fn a_promotion_that_is_refused_changes_nothing() {
     let mut m = quotas(json!({"most": 1}), json!({"most": 2, "priority": 9}));
-    // The shadow's own configuration goes before the table, so that the table spoils the rest of it.
+    // The shadow's own settings take precedence over the table, but the table's unknown key remains.
     let config = json!({"plugins": {"quota": {"most": 1, "unknown": 1}}});
     m.configure(config).unwrap();
-    let error = m.promote("quota").unwrap_err();
+    let error = m.promote("quota").unwrap_err().text();
     assert!(error.contains("unknown"), "{error}");
     assert_eq!(m.call_service("quota.most", json!({})).unwrap(), json!(1));
     assert!(m.shadow("quota").is_some());
     m.load_shadow("quota", json!({"most": 3})).unwrap_err();
-    assert!(m.demote("quota").unwrap_err().contains("has a shadow already"));
+    assert!(m.demote("quota").unwrap_err().text().contains("has a shadow already"));
 }
 
 #[test]
@@ -243,16 +243,16 @@ fn errors_name_what_is_missing() {
     let mut m = quotas(json!({"most": 1}), json!({"most": 2}));
     let again = m.load_shadow("quota", json!({"most": 2})).unwrap_err();
     assert_eq!(again, "quota already loaded as a shadow; remove that one first");
-    assert!(m.load_shadow("qouta", json!({})).unwrap_err().ends_with("did you mean quota?"));
-    assert!(m.load_shadow("quota", json!(3)).unwrap_err().contains("must be a JSON object"));
+    assert!(m.load_shadow("qouta", json!({})).unwrap_err().text().ends_with("did you mean quota?"));
+    assert!(m.load_shadow("quota", json!(3)).unwrap_err().text().contains("must be a JSON object"));
     m.remove_shadow("quota").unwrap();
     assert_eq!(m.remove_shadow("quota").unwrap_err(), "quota is live and has no shadow");
     assert!(m.load_shadow("quota", json!({"most": "x"})).is_err());
     assert!(m.shadow("quota").is_none());
     m.load_shadow("quota", json!({"most": 2})).unwrap();
     m.remove_plugin("quota").unwrap();
-    assert!(m.remove_plugin("quota").unwrap_err().contains("it is a shadow"));
-    assert!(m.demote("quota").unwrap_err().contains("is a shadow already"));
+    assert!(m.remove_plugin("quota").unwrap_err().text().contains("it is a shadow"));
+    assert!(m.demote("quota").unwrap_err().text().contains("is a shadow already"));
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn a_shadow_does_not_survive_a_restart() {
     assert!(m.shadow("quota").is_none());
 }
 
-/// Asks for all that a plugin can ask for.
+/// Asks for everything that a plugin can ask for.
 #[derive(Default)]
 struct Greedy {
     prologs: Vec<Token>,
@@ -307,7 +307,7 @@ impl Greedy {
         let id = job.id();
         remote.at(cx.now() + 1.0, move |plugin, cx| {
             plugin.seen += 100;
-            // The job was not held by it, and may have ended.
+            // A shadow doesn't hold the job, so it may have ended.
             if let Ok(job) = cx.active_job(id) {
                 assert_eq!(job.jobspec().duration(), 77.0);
                 cx.post_event(job, event_name!("greedy-later"), json!({})).unwrap();
@@ -379,7 +379,7 @@ fn nothing_of_a_shadow_reaches_the_jobs() {
     m.assert_logged("greedy (shadow): seen");
 }
 
-/// Panics when it is told to.
+/// Panics or takes long when the job's name says so.
 #[derive(Default)]
 struct Fragile;
 
@@ -411,7 +411,7 @@ fn the_panics_of_a_shadow_stop_the_shadow() {
     assert_eq!((report.panics, report.refuses), (3, 3));
     assert_eq!(report.stopped.as_deref(), Some("it panicked 3 times within 60 s"));
     assert_eq!(report.differences[0].shadow, "refuses: panicked: fragile");
-    let error = m.promote("fragile").unwrap_err();
+    let error = m.promote("fragile").unwrap_err().text();
     assert!(error.contains("was stopped: it panicked"), "{error}");
     m.submit(TestJob::new()).unwrap();
 }
@@ -467,7 +467,7 @@ fn a_shadow_that_takes_too_much_time_is_stopped() {
     assert_eq!((report.calls, report.seconds), (3, 1.2));
 }
 
-/// Decides by asynchronous work.
+/// Decides asynchronously.
 #[derive(Default)]
 struct Slow;
 
@@ -500,7 +500,7 @@ fn asynchronous_work_of_a_shadow_is_recorded_and_not_run() {
     assert!(found.contains(&"prolog - | starts slow.prolog".to_owned()), "{found:?}");
 }
 
-/// Holds the jobs of the scheme `gate` until it is asked to let them go.
+/// Holds jobs with a dependency of the scheme `gate` until its service is called.
 #[derive(Default)]
 struct Gate;
 
@@ -565,7 +565,7 @@ fn a_shadow_can_not_add_a_dependency_again_that_it_has_removed() {
     assert_eq!((report.refuses, report.different, texts(&report)), (0, 0, vec![]));
 }
 
-/// Supports a scheme of dependencies that no other plugin does.
+/// Supports a dependency scheme that no other plugin supports.
 #[derive(Default)]
 struct Scheme;
 
@@ -592,7 +592,7 @@ fn a_dependency_that_only_the_shadow_supports_is_shown() {
 #[topic("shadow.question", answer = u64)]
 struct Question;
 
-/// Answers questions, asks one itself, and wants other priorities after a while.
+/// Answers questions, asks one itself, and asks for new priorities after a while.
 #[derive(Default)]
 struct Curious {
     priority: u32,

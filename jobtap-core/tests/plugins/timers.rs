@@ -1,4 +1,4 @@
-//! Timers of plugins, and what is done from them.
+//! Timers of plugins, and what plugins do when they fire.
 
 use jobtap_core::prelude::*;
 use jobtap_core::testing::{TestJob, TestManager};
@@ -63,7 +63,7 @@ mod periods {
         m.advance(30.0);
         let stats = m.plugin_stats("ticks");
         let later = stats.iter().find(|stats| stats.topic == "later").unwrap();
-        // To arm three timers takes a call each.
+        // Arming each of the three timers counts as a call.
         assert_eq!((later.calls, later.panics), (5, 1));
     }
 }
@@ -100,12 +100,12 @@ mod annotations {
         let all = |m: &TestManager| Value::Object(m.job(id).annotations().clone());
         assert_eq!(all(&m), json!({"guess": 1, "site": {"waits": "for matlab"}}));
         m.crash_and_restart();
-        // What a handler returned is asked for again.
+        // The handler is called again after the restart.
         assert_eq!(all(&m), json!({"guess": 1, "site": {"waits": "for matlab"}}));
         m.assert_state(id, State::Sched);
     }
 
-    /// Annotates a job until it runs, by what it returns and by a call.
+    /// Annotates a job until it runs, by returned annotations and by a call.
     #[derive(Default)]
     struct Waits;
 
@@ -172,7 +172,8 @@ mod times {
 mod ends {
     use super::*;
 
-    /// Doubles the limit of a job that is accepted, and later lets it run a minute longer.
+    /// Doubles the time limit of each new job, and extends a job by a minute when its service is
+    /// called.
     #[derive(Default)]
     struct Mercy;
 
@@ -207,7 +208,7 @@ mod ends {
         m.hold_scheduling().unwrap();
         let id = m.submit(TestJob::new().duration(50.0)).unwrap();
         assert_eq!(m.job(id).jobspec().duration(), 100.0);
-        let refused = m.call_service("mercy.extend", json!(id)).unwrap_err();
+        let refused = m.call_service("mercy.extend", json!(id)).unwrap_err().text();
         assert!(refused.contains("only a job that runs has an end that can be moved"), "{refused}");
         m.allocate(id);
         m.call_service("mercy.extend", json!(id)).unwrap();

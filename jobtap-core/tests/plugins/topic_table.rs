@@ -12,8 +12,8 @@ use serde_json::json;
 
 use crate::common::ByUrgency;
 
-/// Says in the log which topic the plugins are called for: its handlers watch everything that happens
-/// to a job, and by its name it is called just before the plugin of the row.
+/// Logs the topics for which plugins are called: its handlers see everything that happens to a job, and its name puts
+/// it just before the row's plugin.
 #[derive(Default)]
 struct Reference;
 
@@ -47,7 +47,7 @@ impl Reference {
     }
 }
 
-/// Supports dependencies and updates and has all priorities asked for again, so that these topics fire.
+/// Supports dependencies and updates and asks for all priorities again, so that these topics are called.
 #[derive(Default)]
 struct Support;
 
@@ -214,7 +214,7 @@ fn each_topic_calls_its_handlers_and_no_other() {
         let about_jobs = row.topic.starts_with("job.");
         let mut expected = Vec::new();
         let mut calls = 0;
-        // What the reference has just said is due, until the plugin of the row was called for it.
+        // The topic that the reference has just logged, until the row's plugin has been called for it.
         let mut due = None;
         for (_, text) in m.log() {
             if let Some(topic) = text.strip_prefix("every-topic: ") {

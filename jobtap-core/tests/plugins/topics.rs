@@ -121,7 +121,7 @@ mod over_before_the_restart {
         }
     }
 
-    /// How often a line is in the log, at the job's end and again after the restart.
+    /// How often a line is in the log: after the job's end, and after a restart.
     fn lines<P: Plugin>(line: &str) -> [usize; 2] {
         let mut m = with::<P>();
         let id = m.submit(TestJob::new()).unwrap();
@@ -148,7 +148,7 @@ mod over_before_the_restart {
         }
     }
 
-    /// So that a plugin that counts the jobs of a user knows those that are over when it is asked about one that waits.
+    /// A plugin that counts a user's jobs must know the inactive ones when it is called for a pending one.
     #[test]
     fn the_jobs_that_are_over_come_before_the_active_ones_in_the_order_of_their_ids() {
         let mut m = with::<Ids>();
@@ -169,7 +169,7 @@ mod over_before_the_restart {
         );
     }
 
-    /// At a restart ends the active jobs that it sees before it is introduced to them.
+    /// At a restart, ends the active jobs before it is introduced to them.
     #[derive(Default)]
     struct Ends {
         is_introduced: bool,
@@ -192,7 +192,7 @@ mod over_before_the_restart {
         }
     }
 
-    /// The tasks of such a job may still run, and its nodes must not be given to another one.
+    /// The tasks of such a job may still run, so its nodes must not be allocated to another job.
     #[test]
     fn an_active_job_that_is_ended_then_is_taken_up_again_before_that() {
         let mut m = with::<Ends>();
@@ -330,7 +330,7 @@ mod forced_resources {
         let owner = m.submit(TestJob::new().nodes(1).exclusive()).unwrap();
         let rank = m.job(owner).resources().unwrap().ranks();
         let free = m.free_resources().unwrap().clone();
-        // The plugin gives a second job both nodes, one of which the first job has for itself.
+        // The plugin gives a second job both nodes, one of which the first job holds exclusively.
         let both = json!({"version": 1, "execution": {
             "R_lite": [{"rank": "0-1", "children": {"core": "0-3"}}],
             "nodelist": ["testhost[0-1]"], "starttime": 0, "expiration": 0}});
@@ -377,7 +377,7 @@ mod calls {
             cx.log(Level::Info, refused.to_string());
         }
 
-        /// A note that outlives the manager, and brackets where events are.
+        /// Adds a memo, which outlives the manager, and a prolog at the event.
         #[on("job.event.alloc")]
         fn allocated(&self, job: &Job, cx: Cx<'_, JobEventAlloc>) -> Result<(), HandlerError> {
             cx.memo(job, "site", "seen")?;
@@ -399,7 +399,7 @@ mod calls {
             }
         }
 
-        /// Gives the jobs that wait a shorter time when one asks for it.
+        /// Shortens the time limit of the pending job that this job names.
         #[on("job.state.cleanup")]
         fn shorten(&self, job: &Job, cx: Cx<'_, JobStateCleanup>) -> Result<(), HandlerError> {
             let Some(other) = job.jobspec().attribute("shorten") else { return Ok(()) };
@@ -541,7 +541,7 @@ mod query {
         let refused = m.query_plugin("counter").unwrap_err();
         assert_eq!(refused, "plugin.query failed: lost count");
         assert_eq!(m.query_plugin("nobody").unwrap_err(), "nobody: plugin not found");
-        // One without a handler answers just its name and where it is from.
+        // For a plugin without a handler, only its name and its package are returned.
         assert_eq!(m.query_plugin("by-urgency").unwrap().as_object().unwrap().len(), 2);
     }
 }

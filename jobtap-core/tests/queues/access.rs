@@ -1,5 +1,5 @@
-//! Queues that are for some users and groups only (`policy.access`): who may submit to them and move jobs there,
-//! and which partitions plugins see.
+//! Queues that only some users and groups may use (`policy.access`): who may submit to them and move jobs there, and
+//! which partitions plugins see.
 
 use jobtap_core::prelude::*;
 use jobtap_core::testing::{TestJob, TestManager, TestManagerBuilder};
@@ -97,9 +97,9 @@ fn a_job_can_not_be_moved_past_the_lists() {
         m.update_as(user, id, "attributes.system.queue", to)
     };
     assert_eq!(moved(ADA, "open", "chem"), Ok(()));
-    let refusal = "user ada is not allowed to submit jobs to queue bio".to_owned();
-    assert_eq!(moved(ADA, "open", "bio"), Err(refusal.clone()));
-    assert_eq!(moved(ADA, "chem", "bio"), Err(refusal));
+    let refusal = "user ada is not allowed to submit jobs to queue bio";
+    assert_eq!(moved(ADA, "open", "bio").unwrap_err(), refusal);
+    assert_eq!(moved(ADA, "chem", "bio").unwrap_err(), refusal);
     assert_eq!(moved(TestJob::OWNER.as_u32(), "open", "bio"), Ok(()));
 }
 
@@ -169,7 +169,7 @@ fn a_job_that_is_submitted_again_stays_in_its_queue() {
     let mut m = builder(config()).plugin::<Broken>().start();
     m.start_queues().unwrap();
     let id = m.submit(TestJob::new().user(ADA).queue("chem").urgency(0)).unwrap();
-    // Meanwhile the queue is for others.
+    // Meanwhile, only another user may use the queue.
     let mut later = config();
     later["queues"]["chem"]["policy"]["access"] = json!({"allow-user": ["bob"]});
     m.configure(later).unwrap();

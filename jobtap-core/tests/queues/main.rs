@@ -1,4 +1,4 @@
-//! Queues: who may use them, in which state they are, and who starts when.
+//! Queues: who may use them, their state, and which job starts when.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
 mod access;

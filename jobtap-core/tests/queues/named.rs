@@ -1,5 +1,5 @@
-//! Named queues as users meet them: what is submitted where, what waits for which queue, and what is
-//! left of an administrator's word after a reload and a restart.
+//! Named queues as users see them: what they accept, which jobs wait for them, and which changes by an administrator
+//! outlive a reload and a restart.
 
 use jobtap_core::prelude::*;
 use jobtap_core::resource::Children;
@@ -52,7 +52,7 @@ mod submission {
         m.disable_queue("day", "full").unwrap();
         let text = "job submission to day is disabled: full";
         assert_eq!(m.submit(to("day")).unwrap_err(), text);
-        // A virtual queue is another one for those who submit.
+        // For submissions, a virtual queue is a queue of its own.
         m.submit(to("night")).unwrap();
         m.submit(to("debug")).unwrap();
         m.enable_queue("day").unwrap();
@@ -171,8 +171,8 @@ mod scheduling {
         let table = json!({"scheduler": {"queue-policy": "fifi"}});
         let config = json!({"queues": {"a": {"policy": table}}});
         let error = TestManager::new().config(config).try_start().err().unwrap();
-        assert!(error.contains("queues.a.policy.scheduler"), "{error}");
-        assert!(error.contains("did you mean \"fifo\"?"), "{error}");
+        assert!(error.text().contains("queues.a.policy.scheduler"), "{error}");
+        assert!(error.text().contains("did you mean \"fifo\"?"), "{error}");
     }
 
     #[test]
@@ -207,7 +207,7 @@ mod scheduling {
         m.assert_state(waits, State::Run);
     }
 
-    /// Jobs of one core, as queue and urgency; returns the queues and urgencies of those that run.
+    /// Submits jobs of one core, given by queue and urgency, and returns those that run.
     fn started(mut m: TestManager, jobs: &[(&'static str, i64)]) -> Vec<(&'static str, i64)> {
         let submit =
             |(queue, urgency): &(&str, i64)| m.submit(to(queue).urgency(*urgency)).unwrap();
@@ -257,7 +257,7 @@ mod scheduling {
 mod foreign_schedulers {
     use super::*;
 
-    /// Starts what can start, in order, until it meets a job that it can't stand.
+    /// Starts what can start, in order, and panics at a job named `boom`.
     #[derive(Default)]
     struct Touchy;
 
@@ -267,14 +267,14 @@ mod foreign_schedulers {
         }
 
         fn turn(&mut self, turn: &mut Turn<'_>) {
-            for id in turn.waiting() {
+            for id in turn.pending() {
                 let name = turn.jobspec(id).and_then(|spec| spec.name());
                 assert_ne!(name, Some("boom"), "no such jobs");
                 turn.allocate(id, None);
             }
         }
 
-        fn left(&mut self, _: JobId) {}
+        fn job_left(&mut self, _: JobId) {}
     }
 
     jobtap_core::scheduler! {
@@ -303,7 +303,7 @@ mod foreign_schedulers {
         let first = m.submit(to("a").urgency(20)).unwrap();
         let boom = m.submit(to("a").name("boom")).unwrap();
         m.scheduling(true).unwrap();
-        // What it decided before is decided.
+        // What it decided before the panic stands.
         m.assert_state(first, State::Run);
         let behind = m.submit(to("a")).unwrap();
         m.assert_state(behind, State::Sched);

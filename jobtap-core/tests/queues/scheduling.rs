@@ -1,4 +1,4 @@
-//! Who starts when: strict order and EASY backfill, against a count of cores by hand.
+//! Which job starts when, in strict order and with backfill, checked against a simple count of cores.
 
 use jobtap_core::engine::NodeRequest;
 use jobtap_core::prelude::*;
@@ -46,7 +46,7 @@ fn a_long_job_passes_on_what_the_blocked_one_does_not_need() {
     m.assert_state(head, State::Run);
 }
 
-/// What a job leaves behind is cleared away slowly, so that it holds its resources past its time limit.
+/// Has a long epilog for jobs that ask for it, so that they hold their resources past their time limit.
 #[derive(Default)]
 struct SlowEpilog;
 
@@ -68,7 +68,7 @@ fn an_overdue_job_counts_as_one_that_ends_at_any_moment() {
     m.submit(job(2, 1000.0)).unwrap();
     m.advance(20.0);
     m.assert_state(overdue, State::Cleanup);
-    // With the overdue job's core and the free one there is enough for the first job that waits.
+    // With the overdue job's core and the free one there are enough cores for the first pending job.
     let head = m.submit(job(2, 50.0)).unwrap();
     let short = m.submit(job(1, 500.0)).unwrap();
     m.assert_state(short, State::Sched);
@@ -102,7 +102,7 @@ fn what_is_planned_after_jobs_without_an_end_delays_none_of_them() {
     m.assert_state(third, State::Run);
 }
 
-/// Lets jobs end later than they said.
+/// Lets a user move the end of a job.
 #[derive(Default)]
 struct Longer;
 
@@ -181,7 +181,8 @@ fn a_conservative_plan_lets_no_job_pass_that_delays_another() {
     m.submit(job(3, 100.0)).unwrap();
     let first = m.submit(job(4, 10.0)).unwrap();
     let second = m.submit(job(3, 10.0)).unwrap();
-    // EASY would start it: it ends with the first one's wait. Here it must not delay the second.
+    // EASY would start the third job too, since it ends when the first one can start. Here it must not delay the second
+    // one either.
     let third = m.submit(job(1, 100.0)).unwrap();
     let fourth = m.submit(job(1, 120.0)).unwrap();
     m.assert_state(third, State::Run);
@@ -199,7 +200,7 @@ fn a_job_that_comes_back_with_less_is_tried_again() {
     let head = m.submit(job(4, 100.0)).unwrap();
     let second = m.submit(job(1, 500.0)).unwrap();
     m.assert_state(second, State::Sched);
-    // Held, the first one needs no reservation any more.
+    // Once it is held, the first job no longer needs a reservation.
     m.urgency(head, 0).unwrap();
     m.assert_state(second, State::Run);
 }
@@ -213,7 +214,8 @@ fn the_scheduler_can_be_changed_while_jobs_wait() {
     m.assert_state(short, State::Sched);
     m.configure(json!({"policy": {"scheduler": {"queue-policy": "easy"}}})).unwrap();
     m.assert_state(short, State::Run);
-    let bad = m.configure(json!({"policy": {"scheduler": {"queue-policy": "slow"}}})).unwrap_err();
+    let bad =
+        m.configure(json!({"policy": {"scheduler": {"queue-policy": "slow"}}})).unwrap_err().text();
     assert!(bad.contains("there is no scheduler \"slow\""), "{bad}");
 }
 
@@ -221,10 +223,10 @@ fn the_scheduler_can_be_changed_while_jobs_wait() {
 fn an_unknown_scheduler_is_refused_with_the_nearest() {
     let config = json!({"policy": {"scheduler": {"queue-policy": "esay"}}});
     let error = TestManager::new().config(config).try_start().err().unwrap();
-    assert!(error.contains("did you mean \"easy\"?"), "{error}");
+    assert!(error.text().contains("did you mean \"easy\"?"), "{error}");
 }
 
-/// A job as it was asked for, and when it held its cores.
+/// What a job asked for, and when it held its cores.
 #[derive(Debug)]
 struct Run {
     cores: u64,
@@ -252,14 +254,14 @@ fn runs(m: &TestManager, asked: &[(u64, f64)], ids: &[JobId]) -> Vec<Run> {
     ids.iter().zip(asked).map(of).collect()
 }
 
-/// The cores held a little after a time.
+/// The number of cores held just after a time.
 fn used(runs: &[Run], at: f64) -> u64 {
     let at = at + MOMENT;
     runs.iter().filter(|run| run.from <= at && at < run.to).map(|run| run.cores).sum()
 }
 
-/// When there are enough cores for the first job that waits at a time, by the limits of those that
-/// run then.
+/// The first job that is pending at a time, and when there are enough cores for it by the limits of the jobs that run
+/// then.
 fn promised(runs: &[Run], at: f64) -> Option<(usize, f64)> {
     let after = at + MOMENT;
     let head = runs.iter().position(|run| run.submitted <= after && after < run.from)?;
@@ -299,7 +301,7 @@ proptest! {
             alloc.timestamp.as_secs()
         };
         for which in 0..jobs.len() {
-            // As if nobody had come after it.
+            // As if no job had been submitted after it.
             let alone = start(which + 1, which);
             let among = start(jobs.len(), which);
             prop_assert!(among <= alone + 0.1, "job {} at {}, alone {}", which, among, alone);
@@ -358,7 +360,7 @@ proptest! {
     }
 }
 
-/// When jobs will probably start, in seconds from now, as listings tell.
+/// The estimates of jobs in listings, in seconds from now.
 fn estimates(m: &TestManager, jobs: &[JobId]) -> Vec<Option<f64>> {
     let estimate = |id: &JobId| {
         let listed = m.listed(*id);
@@ -376,7 +378,7 @@ fn a_listing_tells_when_jobs_will_probably_start() {
     m.submit(job(1, 300.0)).unwrap();
     let waits = [job(2, 50.0), job(4, 10.0), job(1, 0.0), job(1, 10.0)];
     let waits: Vec<JobId> = waits.into_iter().map(|job| m.submit(job).unwrap()).collect();
-    // The last one waits behind a job of which nobody knows how long it takes.
+    // The last job waits behind one without a time limit.
     assert_eq!(estimates(&m, &waits), [Some(100.0), Some(300.0), Some(310.0), None]);
     m.advance(30.0);
     assert_eq!(estimates(&m, &waits[..1]), [Some(70.0)]);

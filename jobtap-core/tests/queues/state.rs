@@ -1,4 +1,4 @@
-//! The state of queues against a model that keeps it in the simplest way, over any history of
+//! The state of queues, compared with a model as simple as possible, over random histories of
 //! changes, reloads and restarts.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Map, Value, json};
 
-/// The queue that the virtual one shares its nodes with, when both are there.
+/// The parent of the virtual queue, when both are configured.
 const PARENT: &str = "a";
 const VIRTUAL: &str = "v";
 
@@ -72,7 +72,7 @@ fn target(name: Option<&str>) -> Target {
     name.map_or_else(Target::all, Target::named)
 }
 
-/// Changes the model; says whether there is such a queue.
+/// Changes the model, and returns whether there is such a queue.
 fn change(model: &mut Model, name: Option<&str>, change: impl Fn(&mut State)) -> bool {
     match name {
         None => model.values_mut().for_each(change),

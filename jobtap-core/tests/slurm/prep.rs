@@ -1,42 +1,42 @@
 //! Slurm's prologs and epilogs: when they are called, what waits for them, and what their failure leads to.
 
-use jobtap_core::plugin::Plugin;
+use jobtap_core::plugin::{Plugin, TextError};
 use jobtap_core::prelude::*;
 use jobtap_core::testing::{TestJob, TestManager};
 use serde_json::json;
 
 use crate::common::ByUrgency;
 
-/// Runs a process at each of the four moments.
+/// Runs a process at each of the four topics.
 #[derive(Default)]
 struct Scripts;
 
-async fn run(remote: Remote<Scripts>, program: &str, on: &str) -> Result<(), String> {
-    let end = remote.run_process(Process::new(program).arg(on)).await;
-    end.map_err(|error| error.to_string())?.success()
+async fn run(remote: Remote<Scripts>, program: &str, on: &str) -> Result<(), TextError> {
+    let end = remote.run_process(Process::new(program).arg(on)).await.or_error()?;
+    end.success().or_error()
 }
 
 #[jobtap_plugin(name = "scripts")]
 impl Scripts {
     #[on("slurm.prolog_slurmctld")]
     async fn prepare(_job: JobInfo, remote: Remote<Self>) -> Result<(), PrologFailed> {
-        run(remote, "prepare", "").await.map_err(PrologFailed::new)
+        Ok(run(remote, "prepare", "").await?)
     }
 
     #[on("slurm.prolog", timeout = "10s")]
     async fn prolog(node: Node, r: ResourceSet, remote: Remote<Self>) -> Result<(), PrologFailed> {
         assert!(r.ranks().contains(node.rank));
-        run(remote, "prolog", &node.host).await.map_err(PrologFailed::new)
+        Ok(run(remote, "prolog", &node.host).await?)
     }
 
     #[on("slurm.epilog")]
     async fn epilog(node: Node, remote: Remote<Self>) -> Result<(), EpilogFailed> {
-        run(remote, "epilog", &node.host).await.map_err(EpilogFailed::new)
+        Ok(run(remote, "epilog", &node.host).await?)
     }
 
     #[on("slurm.epilog_slurmctld")]
     async fn conclude(remote: Remote<Self>) -> Result<(), EpilogFailed> {
-        run(remote, "conclude", "").await.map_err(EpilogFailed::new)
+        Ok(run(remote, "conclude", "").await?)
     }
 }
 
@@ -54,7 +54,7 @@ fn on_two_nodes() -> TestJob {
     TestJob::new().nodes(2).ntasks(8)
 }
 
-/// The running processes, as their programs with their argument.
+/// The running processes, each as its program and its argument.
 fn running(m: &TestManager) -> Vec<String> {
     let mut running: Vec<String> = m
         .running_processes()
@@ -260,7 +260,7 @@ fn a_removed_plugin_fails_its_prolog() {
     m.assert_state(id, State::Inactive);
 }
 
-/// Refuses at once, by the name of the job.
+/// Fails synchronously, depending on the name of the job.
 #[derive(Default)]
 struct AtOnce;
 
@@ -282,7 +282,7 @@ fn a_handler_that_fails_at_once_keeps_the_job_from_starting() {
     let id = m.submit(on_two_nodes().name("bad")).unwrap();
     assert_eq!(exception(&m, id).1, "prolog on testhost1: no scratch; submitted again, held");
     assert_eq!(drained(&m), "1 Prolog error: no scratch");
-    // The plugin is broken here, and not the node.
+    // Here the plugin is at fault, not the node.
     let id = m.submit(TestJob::new().name("boom")).unwrap();
     assert_eq!(exception(&m, id).1, "prolog: panicked: no scratch; submitted again, held");
     assert!(!m.events(id).contains(&"start".to_owned()));

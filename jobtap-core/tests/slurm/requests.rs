@@ -1,5 +1,5 @@
-//! Requests that plugins see in Slurm's terms: `slurm.job_submit` before a job exists, `slurm.job_modify` before
-//! a change of one.
+//! Requests that plugins see in Slurm's terms: `slurm.job_submit` before a job exists, `slurm.job_modify` before a job
+//! is changed.
 
 use jobtap_core::plugin::Plugin;
 use jobtap_core::prelude::*;
@@ -75,16 +75,10 @@ mod users {
         use jobtap_core::engine::{
             Cred, Effect, Engine, HostCheck, Input, ReplyTo, Request, Requester, Setup, Submission,
         };
-        use jobtap_core::host::{Registry, RemoteCall, RemoteSink, Ticks};
+        use jobtap_core::host::{NoReturn, Registry, Ticks};
         use jobtap_core::jobspec::JobspecBuilder;
         use jobtap_core::resource::Idset;
         use std::sync::Arc;
-
-        struct Nowhere;
-
-        impl RemoteSink for Nowhere {
-            fn send(&self, _: RemoteCall) {}
-        }
 
         let setup = Setup {
             owner: TestJob::OWNER,
@@ -92,7 +86,7 @@ mod users {
             config: json!({}),
             config_directory: None,
             registry: Registry::builder().plugins([Sync::DESCRIPTOR]).build().unwrap(),
-            remote: Arc::new(Nowhere),
+            remote: Arc::new(NoReturn),
             ticks: Ticks::default(),
             host_check: HostCheck::default(),
         };
@@ -108,7 +102,7 @@ mod users {
             let request = Request::Submit(Box::new(submission));
             engine.handle(now, Input::Request { reply: ReplyTo(number), cred, request }).after
         };
-        // The system is asked once, and nothing else happens meanwhile.
+        // The user is looked up once, and nothing else happens meanwhile.
         assert!(matches!(submit(1)[..], [Effect::LookUp { user: asked }] if asked == user));
         assert!(submit(2).is_empty() && submit(3).is_empty());
         let requester = Requester::default();
@@ -142,7 +136,7 @@ mod users {
             m.job(id).urgency().value()
         };
         assert_eq!((urgency(0), urgency(20)), (16, 16));
-        // A number of Slurm's that is no urgency leaves the urgency as it was asked for.
+        // A Slurm priority that is no urgency leaves the requested urgency as it is.
         assert_eq!(urgency(7), 7);
     }
 
@@ -243,7 +237,7 @@ mod submissions {
         assert_eq!(m.messages(), [r#"a saw "invalid""#, r#"b saw "invalida""#]);
     }
 
-    /// Stops the chain of the plugin `B`.
+    /// Stops the chain before the plugin `B`.
     #[derive(Default)]
     struct Talkative;
 
@@ -266,7 +260,7 @@ mod submissions {
         assert_eq!(m.messages(), ["ask your administrator"]);
     }
 
-    /// Reads and writes what a jobspec has elsewhere: queue, time limit, priority, environment.
+    /// Reads and writes what a jobspec has elsewhere: queue, time limit, environment.
     #[derive(Default)]
     struct Router;
 
@@ -327,7 +321,7 @@ mod submissions {
         }
     }
 
-    /// Says what a change is about.
+    /// Reports which fields a change names.
     #[derive(Default)]
     struct Naming;
 
@@ -350,7 +344,7 @@ mod submissions {
         let mut m = with::<Naming>();
         let job = TestJob::new().duration(600.0).name("app").attribute("bank", "chem").urgency(0);
         let id = m.submit(job).unwrap();
-        // It is the same as before, and asked for all the same.
+        // The value is the same as before, but the plugin sees it all the same.
         m.update(id, DURATION, 600.0).unwrap();
         assert_eq!(m.messages(), ["Some(10) None None"]);
         m.update(id, "attributes.system.job.name", "app").unwrap();
@@ -360,12 +354,12 @@ mod submissions {
     #[test]
     fn a_change_that_no_job_can_have_is_refused_in_words() {
         let mut m = with::<Impossible>();
-        let refused = m.submit(TestJob::new()).unwrap_err();
+        let refused = m.submit(TestJob::new()).unwrap_err().text();
         let begin = "what plugins have made of the request is no valid job: ";
         assert!(refused.starts_with(begin), "{refused}");
     }
 
-    /// Panics for the name `boom`, fails with an error of the host's for two descriptions.
+    /// Panics for the name `boom`.
     #[derive(Default)]
     struct Broken;
 
@@ -402,7 +396,7 @@ mod submissions {
         for _ in 0..3 {
             m.submit(TestJob::new().name("boom")).unwrap_err();
         }
-        let refused = m.submit(TestJob::new()).unwrap_err();
+        let refused = m.submit(TestJob::new()).unwrap_err().text();
         assert!(refused.starts_with("plugin broken has failed repeatedly"), "{refused}");
         m.remove_plugin("broken").unwrap();
         m.submit(TestJob::new()).unwrap();
@@ -441,13 +435,13 @@ mod answers {
                     desc.name = Some("asked".to_owned());
                     Ok(desc)
                 }
-                Ok(Err(how)) => Err(errno::ESLURM_INVALID_ACCOUNT.with(how)),
+                Ok(Err(how)) => Err(errno::ESLURM_INVALID_ACCOUNT.with(how.to_string())),
                 Err(error) => Err(errno::ESLURM_INTERNAL.with(error.to_string())),
             }
         }
     }
 
-    /// Comes after it, and shows what it sees.
+    /// Is called after `Asking`, and shows what it sees.
     #[derive(Default)]
     struct Last;
 
@@ -471,7 +465,7 @@ mod answers {
         let mut m = manager();
         assert_eq!(m.submit(TestJob::new()).unwrap_err(), "the submission waits for an answer");
         m.end_process("ask", WaitStatus::SUCCESS);
-        let id = m.late_answers().pop().unwrap().unwrap();
+        let id = m.late_responses().pop().unwrap().unwrap();
         assert_eq!(m.job(id).jobspec().name(), Some("asked"));
         let said = ["asking for 1000 in 1 partitions", r#"last sees Some("asked")"#];
         assert_eq!(m.messages(), said);
@@ -482,7 +476,7 @@ mod answers {
         let mut m = manager();
         m.submit(TestJob::new()).unwrap_err();
         m.end_process("ask", WaitStatus::from_exit_code(3));
-        let refused = m.late_answers().pop().unwrap().unwrap_err();
+        let refused = m.late_responses().pop().unwrap().unwrap_err().text();
         assert!(refused.ends_with(": exit code 3"), "{refused}");
         assert_eq!(m.messages(), ["asking for 1000 in 1 partitions"]);
     }
@@ -492,7 +486,7 @@ mod answers {
         let mut m = manager();
         m.submit(TestJob::new().name("boom")).unwrap_err();
         m.end_process("ask", WaitStatus::SUCCESS);
-        let refused = m.late_answers().pop().unwrap().unwrap_err();
+        let refused = m.late_responses().pop().unwrap().unwrap_err();
         assert_eq!(refused, "asking.submit panicked: no name");
         assert!(m.log().any(|(level, text)| level == Level::Error && text.contains("no name")));
     }
@@ -502,7 +496,7 @@ mod answers {
         let mut m = manager();
         m.submit(TestJob::new()).unwrap_err();
         m.advance(11.0);
-        let refused = m.late_answers().pop().unwrap().unwrap_err();
+        let refused = m.late_responses().pop().unwrap().unwrap_err();
         assert_eq!(refused, "asking.submit: no end after 10 s");
         assert_eq!(m.running_processes().count(), 0);
     }
@@ -515,7 +509,7 @@ mod answers {
         assert_eq!(m.running_processes().count(), 2);
         m.end_process("ask", WaitStatus::SUCCESS);
         m.end_process("ask", WaitStatus::SUCCESS);
-        assert_eq!(m.late_answers().into_iter().filter(Result::is_ok).count(), 2);
+        assert_eq!(m.late_responses().into_iter().filter(Result::is_ok).count(), 2);
     }
 
     #[test]
@@ -523,7 +517,7 @@ mod answers {
         let mut m = manager();
         m.submit(TestJob::new()).unwrap_err();
         m.remove_plugin("asking").unwrap();
-        let refused = m.late_answers().pop().unwrap().unwrap_err();
+        let refused = m.late_responses().pop().unwrap().unwrap_err();
         assert_eq!(refused, "plugin asking was removed before it answered");
         m.submit(TestJob::new()).unwrap();
     }
@@ -536,14 +530,14 @@ mod answers {
         assert_eq!(m.jobs().len(), 0);
         m.submit(TestJob::new()).unwrap_err();
         m.end_process("ask", WaitStatus::SUCCESS);
-        assert!(m.late_answers().pop().unwrap().is_ok());
+        assert!(m.late_responses().pop().unwrap().is_ok());
     }
 }
 
 mod changes {
     use super::*;
 
-    /// Durations in steps of ten minutes; no priority above 20; remembers who changed a job.
+    /// Rounds time limits up to ten minutes, caps priorities at 20, and reports who changes a job.
     #[derive(Default)]
     struct Changes;
 
@@ -586,7 +580,7 @@ mod changes {
         m.update(id, DURATION, 60.0 * 31.0).unwrap();
         assert_eq!(m.job(id).jobspec().duration(), 2400.0);
         assert_eq!(m.messages(), ["1000 changes the job in SCHED"]);
-        // The key's plugin sees what was made of the request.
+        // The handler of the key sees the request as changed by the chain.
         assert_eq!(m.update(id, DURATION, 60.0 * 42.0).unwrap_err(), "no fifty minutes");
         assert_eq!(m.messages(), ["1000 changes the job in SCHED"]);
     }
@@ -630,7 +624,7 @@ mod changes {
         assert_eq!(m.job(id).urgency().value(), 12);
     }
 
-    /// Asks before each change.
+    /// Runs a process before each change.
     #[derive(Default)]
     struct Slow;
 
@@ -656,7 +650,7 @@ mod changes {
         assert_eq!(m.update(id, DURATION, 60.0).unwrap_err(), "the manager has not answered");
         m.cancel(id).unwrap();
         m.end_process("ask", WaitStatus::SUCCESS);
-        assert_eq!(m.late_answers().pop().unwrap().unwrap_err(), "job is inactive");
+        assert_eq!(m.late_responses().pop().unwrap().unwrap_err(), "job is inactive");
     }
 
     #[test]

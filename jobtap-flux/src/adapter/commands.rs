@@ -1,9 +1,10 @@
-//! What handlers asked for, as calls of Flux, in their order.
+//! Carries out the commands of handlers, in order, by calling Flux.
 //!
-//! Flux carries most of them out at once: what is posted to a job that nothing is happening to runs its
-//! transitions, and the callbacks of all plugins, before the call returns. So nothing of the adapter is
-//! borrowed during a call.
+//! Flux carries out most of them at once: if a job is idle, posting an event to it runs its transitions, and
+//! the callbacks of all plugins, before the call returns. So no `RefCell` of the adapter may be borrowed
+//! during a call of Flux.
 
+use jobtap_core::eventlog::Name;
 use jobtap_core::host::{
     Command, HostKind, LoadedPlugin, PluginKey, RemoteWork, TIME_BUDGET, over_budget,
 };
@@ -15,21 +16,21 @@ use super::Adapter;
 use super::queued::Queued;
 use crate::flux::{Errno, Flux};
 
-/// How many callbacks may be nested before what they ask for is put off until the outermost has ended. Each
-/// level takes machine stack of Flux and of the adapter: a long chain of jobs that depend on each other would
-/// use it up.
+/// How deeply callbacks may be nested before their commands are put off until the outermost has ended. Each
+/// level uses stack space in Flux and in the adapter: a long chain of jobs that depend on each other would
+/// overflow the stack.
 const MAX_NESTED: usize = 24;
 
 /// Why a command wasn't carried out.
 enum Dropped {
-    /// The call has become impossible.
+    /// The command isn't possible any more.
     Check(CallError),
     /// Flux has refused it.
     Flux(&'static str, Errno),
 }
 
-/// The result of a function of Flux, with its name.
-fn of(function: &'static str, result: Result<(), Errno>) -> Result<(), Dropped> {
+/// Adds the name of a function of Flux to its result.
+fn with_function(function: &'static str, result: Result<(), Errno>) -> Result<(), Dropped> {
     result.map_err(|errno| Dropped::Flux(function, errno))
 }
 
@@ -49,12 +50,12 @@ impl<F: Flux> Adapter<F> {
         self.settle();
     }
 
-    /// When no callback is under way: carries out what was put off, and stores data.
+    /// Carries out the commands that were put off and stores data, unless a callback is in progress.
     pub(super) fn settle(&self) {
         if self.depth.get() > 0 {
             return;
         }
-        // Counted as a callback, since calls of Flux below come back here.
+        // Count this as a callback, since the calls of Flux below may get back here.
         let nested = self.nested();
         loop {
             let next = self.put_off.borrow_mut().pop_front();
@@ -65,7 +66,7 @@ impl<F: Flux> Adapter<F> {
         self.store_data();
     }
 
-    /// Carries out what was asked for on a job while it was held.
+    /// Carries out the commands for a job that were held back until its submission was stored.
     pub(super) fn release(&self, id: JobId) {
         let held = self.open.borrow_mut().held.remove(&id).unwrap_or_default();
         for (origin, queued) in held {
@@ -107,14 +108,14 @@ impl<F: Flux> Adapter<F> {
                     mirror.job(job).is_some_and(|job| job.dependency(&description).is_some())
                 };
                 if added.is_ok() && !is_known {
-                    // Flux has put it off until the present event of the job is done with.
+                    // Flux will apply it after the job's current event.
                     self.open.borrow_mut().additions.insert((job, description));
                 }
-                of("flux_jobtap_dependency_add", added)
+                with_function("flux_jobtap_dependency_add", added)
             }
             Command::RemoveDependency { job, description } => {
-                // Flux accepts the second removal while the first waits to be applied. When it then fails, the
-                // job's other posted events are lost, and it stays in DEPEND.
+                // Don't post a second removal while the first waits to be applied. Flux would accept it, but when
+                // it fails later, Flux drops the job's other posted events, and the job stays in DEPEND.
                 let removal = (job, description);
                 if !self.open.borrow_mut().removals.insert(removal.clone()) {
                     return Ok(());
@@ -123,7 +124,7 @@ impl<F: Flux> Adapter<F> {
                 if result.is_err() {
                     self.open.borrow_mut().removals.remove(&removal);
                 }
-                of("flux_jobtap_dependency_remove", result)
+                with_function("flux_jobtap_dependency_remove", result)
             }
             Command::StartProlog { job, description } => {
                 self.start(plugin, job, Perilog::Prolog, &description)
@@ -145,60 +146,62 @@ impl<F: Flux> Adapter<F> {
                 let severity = exception.severity().get();
                 let raised =
                     flux.raise_exception(job, exception.kind(), severity, exception.note());
-                of("flux_jobtap_raise_exception", raised)
+                with_function("flux_jobtap_raise_exception", raised)
             }
             Command::EndWithEpilog { job, description, exception } => {
                 self.mirror.borrow_mut().own_perilog(plugin, job, Perilog::Epilog, &description);
                 if self.state(job) == Some(State::Cleanup) {
                     self.post_start(plugin, job, Perilog::Epilog, &description)?;
                 } else {
-                    // Flux counts an epilog that is started in CLEANUP only, so it is posted by the callback for
-                    // the exception, before the job's resources are freed.
+                    // Flux counts an epilog only if it is started in CLEANUP. So the callback for the exception
+                    // posts it, which is before the job's resources are freed.
                     let waiting = (plugin, description);
                     self.open.borrow_mut().epilogs.entry(job).or_default().push(waiting);
                 }
                 let severity = exception.severity().get();
                 let raised =
                     flux.raise_exception(job, exception.kind(), severity, exception.note());
-                of("flux_jobtap_raise_exception", raised)
+                with_function("flux_jobtap_raise_exception", raised)
             }
             Command::Reprioritize { job, priority } => match priority {
                 Priority::Set(wanted) => {
-                    // Urgencies 0 and 31 override every plugin.
+                    // The urgencies 0 and 31 override the priorities of all plugins.
                     let forced = self
                         .mirror
                         .borrow()
                         .job(job)
                         .and_then(|job| job.urgency().forced_priority());
                     let result = flux.reprioritize_job(job, forced.unwrap_or(wanted));
-                    of("flux_jobtap_reprioritize_job", result)
+                    with_function("flux_jobtap_reprioritize_job", result)
                 }
                 Priority::Unavailable | Priority::Unchanged => Ok(()),
             },
-            Command::ReprioritizeAll => of("flux_jobtap_reprioritize_all", flux.reprioritize_all()),
-            // Not by flux_jobtap_jobspec_update_pack: what it collects is posted only when the whole callback
-            // has succeeded, and otherwise with that of the next callback, which may be about another job.
+            Command::ReprioritizeAll => {
+                with_function("flux_jobtap_reprioritize_all", flux.reprioritize_all())
+            }
+            // Don't use flux_jobtap_jobspec_update_pack: its updates are posted only if the whole callback succeeds.
+            // Otherwise they are posted with the updates of the next callback, which may be for another job.
             Command::UpdateJobspec { job, updates } => {
-                self.post(job, "jobspec-update", Some(&updates))
+                self.post(job, Name::JobspecUpdate, Some(&updates))
             }
             Command::PostEvent { job, name, context } => {
                 self.post(job, name.as_str(), context.as_ref())
             }
             Command::SetUrgency { job, urgency } => {
                 let context = object(json!({"userid": self.owner, "urgency": urgency}));
-                self.post(job, "urgency", Some(&context))
+                self.post(job, Name::Urgency, Some(&context))
             }
-            Command::Memo { job, memo } => self.post(job, "memo", Some(&memo)),
+            Command::Memo { job, memo } => self.post(job, Name::Memo, Some(&memo)),
             Command::SetExpiration { job, at } => {
                 let context = object(json!({"expiration": at.as_secs()}));
-                self.post(job, "resource-update", Some(&context))
+                self.post(job, Name::ResourceUpdate, Some(&context))
             }
             Command::Annotate { job, annotations } => {
                 self.annotate(job, annotations);
                 Ok(())
             }
             Command::SetFlag { job, flag } => {
-                of("flux_jobtap_job_set_flag", flux.job_set_flag(job, flag.name()))
+                with_function("flux_jobtap_job_set_flag", flux.job_set_flag(job, flag.name()))
             }
             Command::Signal { job, signal } => {
                 let payload = json!({"id": job, "signum": signal.number()});
@@ -206,7 +209,7 @@ impl<F: Flux> Adapter<F> {
                 Ok(())
             }
             Command::Drain { ranks, reason } => {
-                // One request for each: of several, one that is drained already fails all.
+                // Send one request per rank: if one of several ranks is already drained, a request for all fails.
                 for rank in ranks.iter() {
                     let payload =
                         json!({"targets": rank.to_string(), "reason": reason, "overwrite": 0});
@@ -297,7 +300,7 @@ impl<F: Flux> Adapter<F> {
                 self.log(level, &format!("{job}: {text}"));
                 Ok(())
             }
-            // Refused above, or made by handlers that are refused when the file is loaded.
+            // These are refused above, or come from handlers with which the file can't be loaded.
             Command::PutGuest { .. }
             | Command::Retain { .. }
             | Command::FreeRetained { .. }
@@ -309,7 +312,7 @@ impl<F: Flux> Adapter<F> {
         }
     }
 
-    /// Whether a command removes a dependency whose addition is posted and not applied yet.
+    /// Whether a command removes a dependency whose addition is posted but not applied yet.
     fn removes_posted(&self, command: &Command) -> bool {
         match command {
             Command::RemoveDependency { job, description } => {
@@ -326,10 +329,13 @@ impl<F: Flux> Adapter<F> {
     fn post(
         &self,
         job: JobId,
-        name: &str,
+        name: impl AsRef<str>,
         context: Option<&Map<String, Value>>,
     ) -> Result<(), Dropped> {
-        of("flux_jobtap_event_post_pack", self.flux.event_post(job, name, context))
+        with_function(
+            "flux_jobtap_event_post_pack",
+            self.flux.event_post(job, name.as_ref(), context),
+        )
     }
 
     /// Starts a prolog or epilog, or takes over one that was open at the last restart.
@@ -361,8 +367,8 @@ impl<F: Flux> Adapter<F> {
 
     /// Posts the event that starts a prolog or epilog.
     ///
-    /// Not by flux_jobtap_prolog_start: that is for the current job only, and its event doesn't name the plugin.
-    /// After a restart only the event says whose prolog it is.
+    /// This doesn't use flux_jobtap_prolog_start, which accepts only the current job, and whose event doesn't name the
+    /// plugin. After a restart, the event is the only source for that.
     fn post_start(
         &self,
         plugin: PluginKey,
@@ -371,14 +377,14 @@ impl<F: Flux> Adapter<F> {
         description: &str,
     ) -> Result<(), Dropped> {
         let event = match kind {
-            Perilog::Prolog => "prolog-start",
-            Perilog::Epilog => "epilog-start",
+            Perilog::Prolog => Name::PrologStart,
+            Perilog::Epilog => Name::EpilogStart,
         };
         let context = object(json!({"description": description, "plugin": &*self.name(plugin)}));
         self.post(job, event, Some(&context))
     }
 
-    /// Starts the epilogs that wait for this job to be in CLEANUP.
+    /// Starts the epilogs that wait until this job is in CLEANUP.
     pub(super) fn start_waiting_epilogs(&self, job: JobId) {
         let waiting = self.open.borrow_mut().epilogs.remove(&job).unwrap_or_default();
         for (plugin, description) in waiting {
@@ -407,7 +413,7 @@ impl<F: Flux> Adapter<F> {
         }
     }
 
-    /// Finishes a prolog or epilog. With `failure` the job ends.
+    /// Finishes a prolog or epilog. With `failure`, a fatal exception is raised first.
     fn finish(
         &self,
         job: JobId,
@@ -418,8 +424,8 @@ impl<F: Flux> Adapter<F> {
     ) -> Result<(), Dropped> {
         let mut raised = Ok(());
         if let Some(note) = failure {
-            // The exception comes first: once its last prolog is finished the job would start.
-            raised = of(
+            // The exception must come first: the job would start when its last prolog is finished.
+            raised = with_function(
                 "flux_jobtap_raise_exception",
                 self.flux.raise_exception(job, kind.word(), 0, &note),
             );
@@ -432,10 +438,10 @@ impl<F: Flux> Adapter<F> {
                 ("flux_jobtap_epilog_finish", self.flux.epilog_finish(job, description, status))
             }
         };
-        of(function, finished).and(raised)
+        with_function(function, finished).and(raised)
     }
 
-    /// Finishes a prolog or epilog that can't be finished by its plugin, and logs what is in the way.
+    /// Finishes a prolog or epilog that its plugin can't finish any more. Errors are logged.
     pub(super) fn finish_lost(
         &self,
         job: JobId,
@@ -450,8 +456,9 @@ impl<F: Flux> Adapter<F> {
         }
     }
 
-    /// Annotates a job. The answer of a callback about it has annotations; at other times Flux takes them as a
-    /// memo only, which it shows among them below `user`. A volatile one is lost at a restart as they are.
+    /// Annotates a job. During a call for this job, the annotations become part of the answer. At other times Flux
+    /// accepts only a memo, which it shows among the annotations below `user`. Like annotations, a volatile memo is
+    /// lost at a restart.
     fn annotate(&self, job: JobId, annotations: Map<String, Value>) {
         if let Some((current, notes)) = self.answers.borrow_mut().last_mut()
             && *current == job
@@ -462,8 +469,8 @@ impl<F: Flux> Adapter<F> {
         self.flux.rpc("job-manager.memo", &payload, format!("annotations of job {job}"));
     }
 
-    /// Says once for each plugin that a call isn't served: the plugin may overlook the error.
-    pub(super) fn tell_unserved(&self, plugin: &LoadedPlugin, error: &CallError) {
+    /// Logs once per plugin and call that the call isn't supported, since the plugin may ignore the error.
+    pub(super) fn log_unsupported_call(&self, plugin: &LoadedPlugin, error: &CallError) {
         let text = format!("{}: {error}", plugin.name());
         if self.open.borrow_mut().unserved.insert(text.clone()) {
             self.log(Level::Error, &text);
@@ -475,7 +482,7 @@ impl<F: Flux> Adapter<F> {
             let mirror = self.mirror.borrow();
             mirror.job(job).is_none_or(|job| {
                 job.state() == State::Inactive
-                    || job.end_event().is_some_and(|end| end.name == "exception")
+                    || job.end_event().is_some_and(|end| end.name == Name::Exception)
             })
         };
         match has_ended {
@@ -485,7 +492,7 @@ impl<F: Flux> Adapter<F> {
     }
 }
 
-/// The job that a command changes by an event.
+/// Returns the job that a command changes by an event.
 fn changed_job(command: &Command) -> Option<JobId> {
     match command {
         Command::AddDependency { job, .. }
@@ -507,7 +514,7 @@ fn changed_job(command: &Command) -> Option<JobId> {
     }
 }
 
-/// Merges annotations. A `null` stays, since it removes a key from the job.
+/// Merges annotations. A `null` is kept, since it removes a key from the job.
 pub(super) fn merge(mine: &mut Map<String, Value>, later: Map<String, Value>) {
     for (key, note) in later {
         match (mine.get_mut(&key), note) {
@@ -526,8 +533,8 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-/// Makes one event of all updates of a callback: each is merged into the last one of the same plugin and job,
-/// where a later value of the same path wins.
+/// Merges all updates of a callback by the same plugin to the same job into the last of them, so that they become one
+/// event. If a path is updated twice, the later value wins.
 fn merge_updates(commands: Vec<Queued>) -> Vec<Queued> {
     let is_update = |queued: &Queued| matches!(queued.command, Command::UpdateJobspec { .. });
     if commands.iter().filter(|queued| is_update(queued)).count() < 2 {

@@ -1,23 +1,23 @@
-//! The data of plugins: in memory, and in the KVS.
+//! The data of plugins, in memory and in the KVS.
 //!
 //! # Where
 //! Data on a job is stored under `job.<id>.data.<plugin>` (RFC 16), data on the instance under
-//! `jobtap.data.<plugin>`: where our own manager has them. It goes with the job's directory when the job is
-//! purged. Two other places were tried. An event of the job would be stored with the events of the same
-//! callback, but a plugin of Flux can't read eventlogs, so a restart would need the same look-up, and each
-//! change would make the log longer for ever. The job's guest directory is replaced when the job has
-//! finished. Flux's aux items are not used, because they are freed when a job becomes inactive, while the
-//! plugin can still ask for it.
+//! `jobtap.data.<plugin>`, as in our own manager. Data on a job is removed with the job's directory when the job
+//! is purged. Two other places were tried. An event of the job would be stored with the events of the same
+//! callback, but a Flux plugin can't read eventlogs, so a restart would need the same look-up, and each
+//! change would make the log longer. The job's guest directory is replaced when the job has
+//! finished. Flux's aux items aren't used because they are freed when a job becomes inactive, while the
+//! plugin can still ask for its data.
 //!
 //! # When
-//! Values go to the KVS in one transaction after the callback, and while one is under way the next collects.
-//! So data is stored soon after the events of the callback and not with them, since the job manager's own
-//! transaction isn't open to plugins. After a crash of the broker the data may be some milliseconds older
-//! than the eventlog. A job that existed before the plugin was loaded is looked up when the plugin first asks
-//! for its data.
+//! Values go to the KVS in one transaction after the callback. While a transaction is in progress, values are
+//! collected for the next one. So data is stored soon after the events of the callback but not together with them,
+//! since plugins can't add to the job manager's own transaction. After a crash of the broker, the data may be some
+//! milliseconds older than the eventlog. Data on a job that existed before the plugin was loaded is looked up when
+//! the plugin first asks for it.
 //!
-//! Measured on two busy cores: a transaction of one value took 2.3 ms, of a hundred 9.5 ms, while the plugin
-//! goes on; a look-up, which the callback waits for, 0.4 ms.
+//! Measured on two busy cores: a transaction took 2.3 ms for one value and 9.5 ms for a hundred, while the plugin
+//! goes on; a look-up, for which the callback waits, took 0.4 ms.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use rustc_hash::FxHashMap;
 use serde_json::Value;
 
 use super::Adapter;
-use crate::flux::Flux;
+use crate::flux::{Flux, KvsError};
 
 /// The data of all plugins.
 #[derive(Debug, Default)]
@@ -37,9 +37,9 @@ pub(super) struct Store {
     jobs: FxHashMap<JobId, OnJob>,
     /// By plugin; `None` for a plugin that has stored nothing.
     instance: FxHashMap<Arc<str>, Option<Value>>,
-    /// What is to be stored, by key: the text of the value.
+    /// The values to be stored, as text, by key.
     unstored: BTreeMap<String, String>,
-    /// What the transaction that is under way stores.
+    /// The keys and values of the transaction that is in progress.
     committing: Option<Vec<(String, String)>>,
 }
 
@@ -48,21 +48,21 @@ pub(super) struct Store {
 struct OnJob {
     /// By plugin; `None` for a plugin that has stored nothing.
     values: FxHashMap<Arc<str>, Option<Value>>,
-    /// The job was submitted in this run, so that nothing of it is in the KVS but for what is here.
+    /// Set if the job was submitted since the file was loaded: then the KVS has no data that isn't here.
     is_new: bool,
-    /// It is not accepted yet. Nothing of it is stored before, since it may be rejected.
+    /// The values to be stored if the job is accepted; `None` once it is.
     held_back: Option<BTreeMap<String, String>>,
 }
 
 impl Store {
-    /// A job is being submitted.
+    /// Notes that a job is being submitted.
     pub(super) fn begin(&mut self, id: JobId) {
         let on_job = self.jobs.entry(id).or_default();
         on_job.is_new = true;
         on_job.held_back = Some(BTreeMap::new());
     }
 
-    /// A job was accepted.
+    /// Notes that a job was accepted.
     pub(super) fn accept(&mut self, id: JobId) {
         if let Some(on_job) = self.jobs.get_mut(&id)
             && let Some(held_back) = on_job.held_back.take()
@@ -71,7 +71,7 @@ impl Store {
         }
     }
 
-    /// A job is inactive, or was rejected: its data is looked up if it is asked for once more.
+    /// Drops the data of a job that is inactive or was rejected. If a plugin asks for it again, it is looked up.
     pub(super) fn forget(&mut self, id: JobId) {
         self.jobs.remove(&id);
     }
@@ -113,7 +113,8 @@ impl<F: Flux> Adapter<F> {
         found
     }
 
-    /// Reads a key, and waits for it: the handler needs it now. What waits to be stored is newer.
+    /// Reads a key and waits for the value, which the handler needs now. A value that isn't stored yet takes
+    /// precedence.
     fn look_up_data(&self, key: &str) -> Option<Value> {
         {
             let store = self.store.borrow();
@@ -126,7 +127,7 @@ impl<F: Flux> Adapter<F> {
         match self.flux.kvs_lookup(key) {
             Ok(text) => match serde_json::from_str(&text?) {
                 Ok(value) => Some(value),
-                // Not as if there were no data: the plugin gets an error that names the job.
+                // Don't act as if there were no data: `null` gives the plugin an error that names the job.
                 Err(_) => Some(Value::Null),
             },
             Err(error) => {
@@ -156,7 +157,7 @@ impl<F: Flux> Adapter<F> {
         store.instance.insert(Arc::clone(plugin), Some(value));
     }
 
-    /// Sends what is to be stored, unless a transaction is under way: then it goes with the next one.
+    /// Sends the values to be stored, unless a transaction is in progress: then they go with the next one.
     pub(super) fn store_data(&self) {
         let values: Vec<(String, String)> = {
             let mut store = self.store.borrow_mut();
@@ -172,8 +173,8 @@ impl<F: Flux> Adapter<F> {
         }
     }
 
-    /// A transaction has ended.
-    pub fn committed(&self, result: Result<(), String>) {
+    /// Called when a transaction has ended.
+    pub fn committed(&self, result: Result<(), KvsError>) {
         if let Err(error) = result {
             self.log(Level::Error, &format!("data of plugins could not be stored: {error}"));
         }
@@ -183,7 +184,7 @@ impl<F: Flux> Adapter<F> {
         }
     }
 
-    /// Stores what is left, and waits for it.
+    /// Stores the remaining values and waits until that is done.
     pub(super) fn store_all_data(&self) {
         let values: Vec<(String, String)> = {
             let mut store = self.store.borrow_mut();

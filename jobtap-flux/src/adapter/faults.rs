@@ -1,9 +1,9 @@
 //! Plugins that keep panicking, and the removal of all plugins.
 //!
 //! One panic is a fault of one callback. Several in a short time mean that the plugin's own state can't be
-//! trusted any more: its gates refuse until it is loaded anew, its other topics are skipped, and its open
-//! prologs and epilogs end with an exception. Dependencies and priorities that it has still to settle stay
-//! unsettled: no job passes a policy because the policy is broken.
+//! trusted any more: until it is reloaded, its gates refuse and its other topics are skipped. Its open prologs
+//! and epilogs end with an exception. Dependencies that it hasn't removed and priorities that it hasn't set
+//! stay open: no job passes a policy because the policy is broken.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -18,15 +18,15 @@ use super::Adapter;
 use super::frame::{Called, Subject};
 use crate::flux::Flux;
 
-/// How many panics within [`PERIOD`] make a plugin faulted, unless `job-manager.plugin-panic-limit` says
-/// otherwise.
+/// The number of panics within [`PERIOD`] that make a plugin faulted, unless `job-manager.plugin-panic-limit` sets
+/// another.
 const LIMIT: u64 = 3;
 
 /// In seconds.
 const PERIOD: f64 = 60.0;
 
 impl<F: Flux> Adapter<F> {
-    /// Counts a panic of a plugin, which is logged already, and faults the plugin if the limit is reached.
+    /// Counts a panic of a plugin, which has been logged, and makes the plugin faulted if the limit is reached.
     pub(super) fn note_panic(&self, key: PluginKey) {
         let limit = {
             let instance = self.instance.borrow();
@@ -58,7 +58,7 @@ impl<F: Flux> Adapter<F> {
         self.close_open(&plugin, "failed", "failed repeatedly");
     }
 
-    /// Logs and counts the panics of plugins whose topics another plugin called.
+    /// Logs and counts the panics of plugins whose own topics another plugin has called.
     pub(super) fn note_panics(&self, panicked: Vec<(PluginKey, String)>) {
         for (plugin, text) in panicked {
             let name = self.name(plugin);
@@ -67,7 +67,7 @@ impl<F: Flux> Adapter<F> {
         }
     }
 
-    /// Closes what a plugin has open: its work is aborted, and its prologs and epilogs have failed.
+    /// Ends everything that a plugin has open: aborts its work and fails its prologs and epilogs.
     fn close_open(&self, plugin: &LoadedPlugin, became: &str, why: &str) {
         let (key, name) = (plugin.key(), plugin.name());
         self.timers.borrow_mut().cancel_all_of(key);
@@ -87,10 +87,10 @@ impl<F: Flux> Adapter<F> {
         }
     }
 
-    /// Flux removes the file, or its job manager ends.
+    /// Called when Flux removes the file, or when its job manager ends.
     ///
-    /// A removal closes what the plugins have open. At the end of the job manager all stays open, and is taken
-    /// up at the next start; Flux has no jobs then, so that no call about one would succeed.
+    /// A removal ends everything that the plugins have open. At the end of the job manager everything stays open and
+    /// is continued after the next start. Flux has no jobs any more then, so no call for a job would succeed.
     pub fn unload(&self) {
         let nested = self.nested();
         let seen = self.open.borrow().seen;
@@ -113,7 +113,7 @@ impl<F: Flux> Adapter<F> {
             for plugin in &plugins {
                 runtime.process(plugin.key(), ProcessCommand::KillAll);
             }
-            // Its thread stays behind if a handler blocks it, and so does the file.
+            // If a handler blocks the thread, the thread and the file stay in memory.
             runtime.stop();
         }
         drop(nested);
@@ -134,7 +134,7 @@ impl<F: Flux> Adapter<F> {
         let problem = match result {
             Ok(_) | Err(Fault::Busy) => None,
             Err(Fault::Failure(failure)) => Some(failure.text().to_owned()),
-            // Not counted: the plugin leaves in any case.
+            // The panic isn't counted, since the plugin is being removed anyway.
             Err(Fault::Panic(text)) => Some(format!("panicked: {text}")),
         };
         if let Some(text) = problem {

@@ -1,4 +1,4 @@
-//! One callback of one handler: what it reads, and what it asks for.
+//! One callback: the host that its handler sees, and the commands that it asks for.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -21,13 +21,13 @@ use super::Adapter;
 use super::queued::Queued;
 use crate::flux::Flux;
 
-/// What handlers ask for during one callback.
+/// The commands that handlers ask for during one callback.
 #[derive(Debug, Default)]
 struct Buffer {
     commands: RefCell<Vec<Queued>>,
-    /// The jobs that show the callback what it has asked for.
+    /// The jobs in the mirror that already show these commands to the callback.
     noted: RefCell<Vec<JobId>>,
-    /// Plugins that panicked in a topic of an author's own, which another plugin called.
+    /// The plugins that have panicked in an own topic, which another plugin has called.
     panicked: RefCell<Vec<(PluginKey, String)>>,
 }
 
@@ -41,23 +41,23 @@ impl Buffer {
     }
 }
 
-/// How the call of one handler went.
+/// The result of one callback, with its commands.
 pub(super) struct Called {
     pub(super) result: Result<Outcome, Fault>,
-    /// What it asked for; nothing when it panicked.
+    /// The commands that it has asked for; none if it has panicked.
     pub(super) commands: Vec<Queued>,
     panicked: Vec<(PluginKey, String)>,
 }
 
-/// What a dispatch came to.
+/// The result of a dispatch.
 #[derive(Debug, Default)]
 pub(super) struct Dispatched {
     pub(super) outcome: Outcome,
-    /// A gate refuses, with this text for the user.
+    /// Set if a gate refuses: the text for the user.
     pub(super) refusal: Option<String>,
 }
 
-/// What one callback sees.
+/// The host of one callback.
 struct Frame<'e, F: Flux> {
     adapter: &'e Adapter<F>,
     mirror: &'e Mirror,
@@ -66,7 +66,7 @@ struct Frame<'e, F: Flux> {
     queues: &'e Queues,
     resources: &'e ResourceSet,
     buffer: &'e Buffer,
-    /// Jobs that the mirror doesn't have: inactive ones, which were looked up.
+    /// Inactive jobs, which the mirror doesn't have, and which were looked up.
     looked_up: FrozenMap<JobId, Box<Job>>,
 }
 
@@ -168,7 +168,7 @@ impl<F: Flux> Host for Frame<'_, F> {
     fn call(&self, command: Command) -> Result<(), CallError> {
         let plugin = self.plugin.get();
         let served = HostKind::Flux.check_call(&command);
-        served.inspect_err(|error| self.adapter.tell_unserved(plugin, error))?;
+        served.inspect_err(|error| self.adapter.log_unsupported_call(plugin, error))?;
         self.mirror.check(plugin.key(), &command)?;
         self.push(command);
         Ok(())
@@ -188,7 +188,7 @@ impl<F: Flux> Host for Frame<'_, F> {
 }
 
 impl<F: Flux> Frame<'_, F> {
-    /// Looks through what this plugin has asked for, the newest first.
+    /// Searches this plugin's commands, the newest first.
     fn find_last<R>(&self, look: impl Fn(&Command) -> Option<R>) -> Option<R> {
         let plugin = self.plugin.get().key();
         let commands = self.buffer.commands.borrow();
@@ -204,7 +204,7 @@ pub(super) enum Subject<'a> {
     None,
     /// A job that the mirror has.
     Mirrored(JobId),
-    /// A job that it doesn't have: an inactive one.
+    /// A job that the mirror doesn't have: an inactive one.
     Other(&'a Job),
 }
 
@@ -219,7 +219,7 @@ impl Subject<'_> {
 }
 
 impl<F: Flux> Adapter<F> {
-    /// Runs `call` with the host of one callback, and takes what was asked for.
+    /// Runs `call` with the host of one callback. Also returns the commands that were asked for.
     fn in_frame<R>(
         &self,
         plugin: &LoadedPlugin,
@@ -257,7 +257,7 @@ impl<F: Flux> Adapter<F> {
         (result, buffer)
     }
 
-    /// Calls one handler. To carry out what it asked for is left to the caller.
+    /// Calls one handler. The caller must carry out the commands.
     pub(super) fn call_one(
         &self,
         bound: &BoundHandler,
@@ -272,15 +272,15 @@ impl<F: Flux> Adapter<F> {
         match &result {
             Ok(_) => {}
             Err(Fault::Panic(_)) => buffer.commands.borrow_mut().clear(),
-            // A handler that fails changes no jobspec. Its other commands, such as a log line or the end of its
-            // prolog, are carried out.
+            // A handler that fails doesn't change the jobspec. Its other commands, such as a log line or the end of
+            // its prolog, are carried out.
             Err(_) => buffer.drop_updates(0),
         }
         let (commands, panicked) = (buffer.commands.into_inner(), buffer.panicked.into_inner());
         Called { result, commands, panicked }
     }
 
-    /// Calls back into a plugin outside of any topic, and carries out what it asks for.
+    /// Calls back into a plugin outside of any topic and carries out the commands.
     pub(super) fn call_back(
         &self,
         plugin: &LoadedPlugin,
@@ -288,15 +288,15 @@ impl<F: Flux> Adapter<F> {
     ) {
         let (called, buffer) = self.in_frame(plugin, Subject::None, |host, _| {
             let args = Args::new(host, TopicId::Own);
-            plugin.call_later(&self.ticks, |plugin| call(plugin, &args))
+            plugin.call_outside_topics(&self.ticks, |plugin| call(plugin, &args))
         });
-        // `None` if the plugin is being called: never here, since the reactor runs nothing else meanwhile.
+        // `None` if the plugin is being called, which is impossible: during a callback the reactor runs nothing else.
         let Some((result, _)) = called else { return };
         let panicked = buffer.panicked.into_inner();
         match result {
             Ok(()) => self.carry_out("later", buffer.commands.into_inner()),
-            Err(text) => {
-                self.log(Level::Error, &format!("{}: later: panicked: {text}", plugin.name()));
+            Err(panicked) => {
+                self.log(Level::Error, &format!("{}: later: {panicked}", plugin.name()));
                 self.note_panic(plugin.key());
             }
         }
@@ -352,7 +352,7 @@ impl<F: Flux> Adapter<F> {
         let name = bound.instance().name();
         let has_panicked = matches!(fault, Fault::Panic(_));
         let (refusal, report) = match fault {
-            // What the author wants the user to read; no fault of the plugin.
+            // A text of the plugin's author for the user, which isn't a fault of the plugin.
             Fault::Failure(Failure::Reject(text)) => (text, None),
             Fault::Failure(failure) => (failure.text().to_owned(), Some(failure.text().to_owned())),
             Fault::Panic(text) => (

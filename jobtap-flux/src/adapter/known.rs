@@ -1,14 +1,14 @@
-//! The jobs as the adapter mirrors them.
+//! The adapter's mirror of the jobs.
 //!
-//! Flux shows a plugin little of a job: no dependencies, no annotations, no events, and nothing of what was
-//! open before a restart. So the adapter subscribes to all jobs and applies their events to a mirror; of a
-//! job that existed before, it reads the eventlog.
+//! Flux tells a plugin little about a job: not its dependencies, annotations or events, nor what was open
+//! before a restart. So the adapter subscribes to all jobs and applies their events to a mirror. For a job
+//! that existed before the file was loaded, it reads the eventlog.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use jobtap_core::engine::JobNow;
-use jobtap_core::eventlog::{EventEntry, decode_log};
+use jobtap_core::eventlog::{Event, EventEntry, decode_log};
 use jobtap_core::host::{BoundHandler, Detail, JobParts, Lent, OnRestart};
 use jobtap_core::job::{Encoding, Job, JobId, State, Timestamp, Uid, Urgency};
 use jobtap_core::jobspec::{Jobspec, LentDocument};
@@ -20,16 +20,16 @@ use serde_json::Value;
 
 use super::frame::Subject;
 use super::{Adapter, Left};
-use crate::flux::{Flux, Lend};
+use crate::flux::{Flux, Lend, ReadError};
 
-/// The numbers that Flux passes of a job at each call.
+/// The numbers of a job that Flux passes with each call.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(super) struct Numbers {
     id: JobId,
     userid: u32,
     urgency: i64,
     state: u64,
-    /// -1 until it is set, and -2 when a plugin doesn't know it yet.
+    /// -1 until it is set; -2 if a plugin doesn't know it yet.
     priority: i64,
     t_submit: f64,
 }
@@ -44,10 +44,10 @@ impl Numbers {
     }
 }
 
-/// Whether a lent jobspec was read as a whole.
+/// Whether a lent jobspec was read as a whole, instead of only some members.
 pub(super) type Opened = Arc<AtomicBool>;
 
-/// The jobspec of a call's arguments, which is read when a handler asks for it.
+/// Returns the jobspec in a call's arguments, which isn't read until a handler asks for it.
 pub(super) fn lent_jobspec<J: Lend>(input: &J, opened: &Opened) -> Jobspec {
     match input.get("jobspec") {
         Some(jobspec) => Jobspec::lent(LentJobspec(jobspec, Arc::clone(opened))),
@@ -55,7 +55,7 @@ pub(super) fn lent_jobspec<J: Lend>(input: &J, opened: &Opened) -> Jobspec {
     }
 }
 
-/// A jobspec of Flux's.
+/// A jobspec that Flux lends.
 struct LentJobspec<J>(J, Opened);
 
 impl<J: Lend> LentDocument for LentJobspec<J> {
@@ -71,13 +71,13 @@ impl<J: Lend> LentDocument for LentJobspec<J> {
     }
 }
 
-/// R of a call's arguments, if the job has one.
+/// Returns the R in a call's arguments, if the job has one.
 fn lent_resources<J: Lend>(input: &J) -> Option<Lent<Option<ResourceSet>>> {
     let resources = input.get("R")?;
     Some(Lent::later(move || resources.read::<ResourceSet>().ok()))
 }
 
-/// The parts of a job that a call's arguments have.
+/// Returns the parts of a job that a call's arguments contain.
 fn parts<J: Lend>(numbers: &Numbers, input: &J, opened: &Opened) -> JobParts {
     let now = numbers.now();
     let jobspec = lent_jobspec(input, opened);
@@ -94,24 +94,24 @@ fn parts<J: Lend>(numbers: &Numbers, input: &J, opened: &Opened) -> JobParts {
 }
 
 impl<F: Flux> Adapter<F> {
-    /// A job that the mirror doesn't have: an inactive one, as Flux shows it.
+    /// Looks up a job that the mirror doesn't have, which is an inactive one.
     pub(super) fn look_up(&self, id: JobId) -> Option<Job> {
         let input = self.flux.job_lookup(id).ok()?;
         let numbers: Numbers = input.read().ok()?;
         Some(parts(&numbers, &input, &self.opened).into_job())
     }
 
-    /// A job that the mirror doesn't have, as the arguments of a call show it.
+    /// Returns a job that the mirror doesn't have, as in the arguments of a call.
     pub(super) fn job_of(&self, input: &F::Json) -> Option<Job> {
         let numbers: Numbers = input.read().ok()?;
         Some(parts(&numbers, input, &self.opened).into_job())
     }
 
-    /// Makes sure that the mirror has the job of a call. Returns whether it has: not an inactive job.
+    /// Adds the job of a call to the mirror if it isn't there. Returns false for an inactive job, which isn't added.
     ///
     /// # Errors
-    /// When the arguments are not those of a job.
-    pub(super) fn know(&self, id: JobId, input: &F::Json) -> Result<bool, String> {
+    /// When the arguments aren't those of a job.
+    pub(super) fn know(&self, id: JobId, input: &F::Json) -> Result<bool, ReadError> {
         if self.mirror.borrow().job(id).is_some() {
             return Ok(true);
         }
@@ -131,9 +131,9 @@ impl<F: Flux> Adapter<F> {
         Ok(true)
     }
 
-    /// Takes over what Flux says of a job now. Returns its state.
+    /// Updates the mirror from the arguments of a call. Returns the job's state.
     ///
-    /// The events have told all of it but R. Only if the state is another one, an event was missed.
+    /// The mirror knows everything but R from the events, unless the state differs: then it has missed an event.
     pub(super) fn refresh(&self, id: JobId, input: &F::Json) -> State {
         let mut mirror = self.mirror.borrow_mut();
         let mirrored = mirror.job(id).map_or(State::New, Job::state);
@@ -156,11 +156,12 @@ impl<F: Flux> Adapter<F> {
         state
     }
 
-    /// A job was accepted, and stays in NEW until Flux has stored its submission.
+    /// Holds back the commands for an accepted job, which stays in NEW until Flux has stored its submission.
     ///
-    /// Our engine puts such a job into DEPEND at once, and plugins rely on it: a timer that was set in
-    /// `job.dependency.*` finds an active job. Here it may fire before. So plugins see the job in DEPEND, and
-    /// what they ask for is carried out when it is: Flux refuses a fatal exception in NEW, for example.
+    /// Our engine puts such a job into DEPEND at once, and plugins rely on that: a timer that was set in
+    /// `job.dependency.*` finds an active job. Here the timer may fire while the job is still in NEW. So plugins see
+    /// the job in DEPEND, and their commands are carried out when it really is: Flux refuses a fatal exception in NEW,
+    /// for example.
     pub(super) fn hold(&self, id: JobId) {
         self.open.borrow_mut().held.insert(id, Vec::new());
         let mut mirror = self.mirror.borrow_mut();
@@ -187,8 +188,8 @@ impl<F: Flux> Adapter<F> {
             self.open.borrow_mut().left.insert(id, left);
         }
         let mut mirror = self.mirror.borrow_mut();
-        // Events of the log are applied to the jobspec as it was submitted, but Flux lends it with all updates: to
-        // apply them again changes nothing.
+        // The log contains updates of the jobspec, but Flux lends the jobspec with all updates. Applying them again
+        // changes nothing.
         let failed = mirror.restored(parts(numbers, input, &self.opened), log);
         if let Some(resources) = lent_resources(input) {
             mirror.set_resources(id, resources);
@@ -199,28 +200,29 @@ impl<F: Flux> Adapter<F> {
         }
     }
 
-    /// The prologs and epilogs in an eventlog that plugins of this file have started and not finished.
+    /// Returns the prologs and epilogs in an eventlog that plugins of this file have started but not finished.
     fn left_open(&self, log: &[EventEntry]) -> Vec<Left> {
         let mut open: Vec<Left> = Vec::new();
         for entry in log {
-            let kind = match &*entry.name {
-                "prolog-start" | "prolog-finish" => Perilog::Prolog,
-                "epilog-start" | "epilog-finish" => Perilog::Epilog,
+            let (kind, what, has_ended) = match entry.event() {
+                Ok(Event::PrologStart { description }) => (Perilog::Prolog, description, false),
+                Ok(Event::EpilogStart { description }) => (Perilog::Epilog, description, false),
+                Ok(Event::PrologFinish { description, .. }) => (Perilog::Prolog, description, true),
+                Ok(Event::EpilogFinish { description, .. }) => (Perilog::Epilog, description, true),
                 _ => continue,
             };
-            let text = |key: &str| {
-                let context = entry.context.as_ref()?;
-                context.get(key).and_then(Value::as_str).map(str::to_owned)
-            };
-            let Some(what) = text("description") else { continue };
-            if entry.name.ends_with("-start") {
-                if let Some(plugin) = text("plugin") {
-                    open.push(Left { kind, what, plugin });
+            let known = open.iter().position(|left| left.kind == kind && left.what == what);
+            match (has_ended, known) {
+                (true, Some(index)) => drop(open.remove(index)),
+                (true, None) => {}
+                (false, _) => {
+                    // Only events of this adapter have this member; see `post_start`.
+                    let plugin = entry.context.as_ref().and_then(|context| context.get("plugin"));
+                    if let Some(plugin) = plugin.and_then(Value::as_str) {
+                        let (what, plugin) = (what.to_owned(), plugin.to_owned());
+                        open.push(Left { kind, what, plugin });
+                    }
                 }
-            } else if let Some(index) =
-                open.iter().position(|left| left.kind == kind && left.what == what)
-            {
-                open.remove(index);
             }
         }
         let stack = self.stack.borrow();
@@ -228,11 +230,11 @@ impl<F: Flux> Adapter<F> {
         open
     }
 
-    /// Takes up what a job that existed before was at, after its `job.new`.
+    /// Continues the work for a job that existed before the file was loaded. Called after its `job.new`.
     pub(super) fn take_up(&self, id: JobId, state: State) {
         if state == State::Priority {
-            // Flux doesn't call job.state.priority again, and the plugin that the job waits for may have been at work
-            // on its priority.
+            // Flux doesn't call job.state.priority again, but the job may be waiting for a plugin that was computing
+            // its priority.
             let handlers = self.stack.borrow().handlers(TopicId::JobStatePriority).cloned();
             let detail = Detail::State { prev: None, entry: None };
             let subject = Subject::Mirrored(id);
@@ -240,7 +242,7 @@ impl<F: Flux> Adapter<F> {
                 let dispatched =
                     self.dispatch(TopicId::JobStatePriority, &handlers, subject, detail);
                 if let Priority::Set(priority) = dispatched.outcome.priority {
-                    // It has failed if the job has left PRIORITY meanwhile.
+                    // Fails if the job has left PRIORITY meanwhile.
                     let _ = self.flux.reprioritize_job(id, priority);
                 }
             }
@@ -254,7 +256,7 @@ impl<F: Flux> Adapter<F> {
         }
     }
 
-    /// Begins the work of asynchronous `job.state.depend` handlers again. After a restart Flux doesn't call them.
+    /// Restarts the work of asynchronous `job.state.depend` handlers, which Flux doesn't call after a restart.
     fn take_up_dependencies(&self, id: JobId) {
         let handlers = self.stack.borrow().handlers(TopicId::JobStateDepend).cloned();
         let (mut again, mut failed) = (Vec::new(), Vec::new());
@@ -283,8 +285,8 @@ impl<F: Flux> Adapter<F> {
         self.dispatch(TopicId::JobStateDepend, &again, Subject::Mirrored(id), detail);
     }
 
-    /// Handles a prolog or epilog that its plugin has not taken over in `job.new`: a handler with
-    /// `on_restart = "rerun"` begins its work again; otherwise it has failed.
+    /// Handles a prolog or epilog that its plugin hasn't taken over in `job.new`: a handler with
+    /// `on_restart = "rerun"` starts its work again; otherwise the prolog or epilog has failed.
     fn take_up_perilog(&self, id: JobId, kind: Perilog, what: &str, plugin: &str) {
         let is_open =
             self.mirror.borrow().orphans(id).iter().any(|(of, w)| *of == kind && w == what);
@@ -315,8 +317,8 @@ impl<F: Flux> Adapter<F> {
     }
 }
 
-/// Whether the work of an asynchronous handler begins again after a restart; `default` if its handler does not
-/// say.
+/// Whether the work of an asynchronous handler starts again after a restart; `default` if the handler doesn't
+/// declare it.
 fn reruns(bound: &BoundHandler, default: bool) -> bool {
     let policy = bound.entry().policy;
     policy.is_some_and(|policy| {

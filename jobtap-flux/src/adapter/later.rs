@@ -10,11 +10,11 @@ use super::Adapter;
 use super::queued::Queued;
 use crate::flux::Flux;
 
-/// The timers of all plugins, by time.
+/// The timers of all plugins, ordered by time.
 #[derive(Debug, Default)]
 pub(super) struct Timers(BTreeMap<(Due, TimerKey), (PluginKey, RemoteWork)>);
 
-/// A time as a number that is ordered as the time is. Times are not negative.
+/// A time as an integer with the same order. Times are never negative, so their bits are ordered like the times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Due(u64);
 
@@ -30,7 +30,7 @@ impl Due {
 
 impl Timers {
     pub(super) fn cancel(&mut self, key: TimerKey) {
-        // One by one: plugins have few timers, and cancel fewer.
+        // A linear search is enough: plugins have few timers and cancel even fewer.
         let found = self.0.keys().find(|(_, of)| *of == key).copied();
         if let Some(found) = found {
             self.0.remove(&found);
@@ -45,10 +45,10 @@ impl Timers {
         self.0.keys().next().map(|(due, _)| *due)
     }
 
-    /// Takes out the next timer that is due.
+    /// Removes and returns the next timer if it is due.
     fn take_due(&mut self, now: f64) -> Option<(PluginKey, RemoteWork)> {
         let due = self.next()?;
-        // The reactor's clock and its timers are apart by less than this.
+        // By the reactor's clock, a timer may fire slightly before its time, but by less than this.
         const TOLERANCE: f64 = 1e-3;
         match due.seconds() <= now + TOLERANCE {
             true => self.0.pop_first().map(|(_, work)| work),
@@ -83,7 +83,7 @@ impl<F: Flux> Adapter<F> {
         self.flux.set_timer(after);
     }
 
-    /// The reactor's timer has fired.
+    /// Called when the reactor's timer has fired.
     pub fn timer(&self) {
         loop {
             let now = self.flux.now();
@@ -94,14 +94,14 @@ impl<F: Flux> Adapter<F> {
         self.set_timer();
     }
 
-    /// Work has come from another thread.
+    /// Called when another thread has put work into the inbox.
     pub fn wake(&self) {
         for RemoteCall { plugin, work } in self.inbox.take() {
             self.resume(plugin, work);
         }
     }
 
-    /// Does what has come back to a plugin, unless it was removed.
+    /// Runs work that has come back to a plugin, unless the plugin was removed.
     pub(super) fn resume(&self, plugin: PluginKey, work: RemoteWork) {
         let loaded = self.stack.borrow().get(plugin).map(Rc::clone);
         let Some(loaded) = loaded else { return };
@@ -125,7 +125,7 @@ impl<F: Flux> Adapter<F> {
         }
     }
 
-    /// Runs a future. The runtime was started before any plugin was built.
+    /// Runs a future. The runtime exists, since it is started before any plugin is built.
     pub(super) fn spawn(&self, task: Task) {
         if let Some(runtime) = self.runtime.get() {
             runtime.spawn(task);

@@ -1,13 +1,13 @@
-//! The plugins are built from the configuration, and which topics of Flux they need.
+//! Builds the plugins from the configuration and registers the topics of Flux that they need.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use jobtap_core::host::{
-    Detail, Failure, Fault, HostKind, InitArgs, IntroductionOrder, LoadedPlugin, PluginDescriptor,
-    PluginKey, Registry, RegistryError, RemoteHandle, RemoteSink, Role, panic_text,
+    Detail, HostKind, InitArgs, IntroductionOrder, LoadedPlugin, PluginDescriptor, PluginKey,
+    Registry, RegistryError, RemoteHandle, RemoteSink, Role, SetupError,
 };
 use jobtap_core::queue::Queues;
 use jobtap_core::topic::TopicId;
@@ -16,12 +16,12 @@ use serde_json::{Map, Value};
 use super::frame::{Called, Subject};
 use super::topics::refused;
 use super::{Adapter, Answer};
-use crate::flux::{Flux, Lend};
+use crate::flux::{Errno, Flux, Lend};
 
 /// Why a file of plugins can't be loaded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
-    /// The linked plugins don't go together.
+    /// The linked plugins can't be combined.
     #[error(transparent)]
     Registry(#[from] RegistryError),
     /// A plugin that the file was built for isn't linked.
@@ -30,24 +30,39 @@ pub enum LoadError {
          `use my_plugin as _;`"
     )]
     Missing {
-        /// The plugin.
+        /// The name of the plugin.
         name: String,
     },
-    /// A plugin that needs what Flux doesn't have.
+    /// A plugin handles a topic that Flux doesn't support.
     #[error("plugin {plugin:?} can't run in Flux: {method} handles {topic}: {reason}")]
     Topic {
         /// The plugin.
         plugin: &'static str,
-        /// Its method.
+        /// The handler.
         method: &'static str,
         /// The topic.
         topic: String,
-        /// What Flux has instead.
+        /// Why Flux doesn't support it, and what it has instead.
         reason: &'static str,
     },
-    /// A function of Flux has failed.
-    #[error("{0}")]
-    Flux(String),
+    /// Flux refuses the handler of a topic.
+    #[error("handler of {topic}: {errno}")]
+    Handler {
+        /// The topic.
+        topic: String,
+        /// The error of Flux's function.
+        errno: Errno,
+    },
+    /// Flux refuses a service.
+    #[error("service {plugin}.{method}: {errno}")]
+    Service {
+        /// The plugin.
+        plugin: &'static str,
+        /// The method.
+        method: &'static str,
+        /// The error of Flux's function.
+        errno: Errno,
+    },
     /// The file was replaced since it was first loaded into this broker.
     #[error(
         "{path}: it was loaded into this broker before, and was replaced since. What is in memory is the old \
@@ -59,7 +74,34 @@ pub enum LoadError {
     },
 }
 
-/// The plugins of a file, in the order in which they are loaded.
+/// Why the plugins don't accept a configuration.
+#[derive(Debug, thiserror::Error)]
+enum ConfigureError {
+    #[error("jobtap: no thread: {0}")]
+    Thread(io::Error),
+    #[error("conf: {key:?} is not a plugin of this file, which has {}: conf has a table for each", has.join(", "))]
+    UnknownPlugin { key: String, has: Vec<&'static str> },
+    #[error("conf of {0} must be a table")]
+    NoTable(&'static str),
+    #[error(transparent)]
+    Setup(SetupError),
+    #[error("{plugin}: {panic}")]
+    Panicked { plugin: &'static str, panic: SetupError },
+}
+
+impl ConfigureError {
+    /// The error of a plugin. The text of a panic doesn't name it.
+    fn from_setup(plugin: &'static str, error: SetupError) -> Self {
+        match error {
+            SetupError::InitPanicked(_) | SetupError::UpdatePanicked(_) => {
+                Self::Panicked { plugin, panic: error }
+            }
+            error => Self::Setup(error),
+        }
+    }
+}
+
+/// Returns the plugins of a file, in the order in which they are loaded.
 ///
 /// # Errors
 /// [`LoadError::Registry`], [`LoadError::Missing`] or [`LoadError::Topic`].
@@ -69,7 +111,7 @@ pub(crate) fn linked(expected: &[&str]) -> Result<Vec<&'static PluginDescriptor>
     chosen(&registry, expected)
 }
 
-/// The plugins of a registry that a file was built for; all, if it doesn't say.
+/// Returns the plugins of a registry that a file was built for; all of them if `expected` is empty.
 ///
 /// # Errors
 /// [`LoadError::Missing`] or [`LoadError::Topic`].
@@ -88,7 +130,7 @@ pub(crate) fn chosen(
     Ok(chosen)
 }
 
-/// Checks that Flux serves all topics of a plugin.
+/// Checks that Flux supports all topics of a plugin.
 ///
 /// # Errors
 /// [`LoadError::Topic`].
@@ -106,16 +148,16 @@ pub fn check_topics(plugin: &'static PluginDescriptor) -> Result<(), LoadError> 
     Ok(())
 }
 
-/// The topics of Flux that the adapter handles itself: those by which it follows the jobs.
+/// The topics of Flux that the adapter handles itself, to update the mirror and the configuration.
 const OWN_TOPICS: [&str; 4] = ["conf.update", "job.create", "job.new", "job.destroy"];
 
-/// All topics of Flux that have to be handled.
+/// Returns all topics of Flux for which a handler must be registered.
 ///
-/// A handler of `job.*` gets no `job.dependency.SCHEME` and no `job.update.KEY` but those that another handler
-/// of the file handles: to handle them all would tell Flux that every scheme and every key is supported.
+/// A handler of `job.*` gets `job.dependency.SCHEME` and `job.update.KEY` only if another handler of the file
+/// handles that scheme or key. Registering all of them would tell Flux that every scheme and every key is supported.
 pub(crate) fn topics(linked: &[&'static PluginDescriptor]) -> Vec<String> {
     let mut topics: Vec<String> = OWN_TOPICS.map(str::to_owned).to_vec();
-    // By the events the adapter follows the jobs.
+    // The adapter updates the mirror from the events.
     topics.push("job.event.*".to_owned());
     let mut add = |topic: &str| {
         if !topics.iter().any(|known| known == topic) {
@@ -130,9 +172,9 @@ pub(crate) fn topics(linked: &[&'static PluginDescriptor]) -> Vec<String> {
             _ => add(&entry.full_name()),
         }
     }
-    // Flux compares a topic with one pattern after the other until one matches, which takes longer than most
-    // handlers. So those that are called most often come first. No topic matches two of the patterns, but for
-    // members of a family, whose handler is the same.
+    // Flux compares a topic with the patterns one after the other until one matches, which takes longer than most
+    // handlers. So the topics that are called most often come first. The order doesn't matter otherwise: if a topic
+    // matches two patterns of one family, the handler is the same.
     topics.sort_by_key(|topic| match topic.as_str() {
         "job.priority.get" => 0,
         "job.state.priority" => 1,
@@ -165,7 +207,7 @@ const ANY: [&str; 8] = [
     "job.inactive-remove",
 ];
 
-/// The order in which Flux introduces the jobs that exist.
+/// Returns the order in which Flux introduces the existing jobs to the plugins.
 pub(crate) fn load_order(linked: &[&'static PluginDescriptor]) -> Option<&'static str> {
     linked.iter().find_map(|plugin| match plugin.load_order {
         IntroductionOrder::None => None,
@@ -174,35 +216,33 @@ pub(crate) fn load_order(linked: &[&'static PluginDescriptor]) -> Option<&'stati
     })
 }
 
-/// The queues of a configuration; those of none if it can't be read, which Flux reports itself.
+/// Returns the queues of a configuration, or the default if they can't be read, which Flux reports itself.
 pub(super) fn queues(config: &Value) -> Queues {
     Queues::read(config).unwrap_or_default()
 }
 
 impl<F: Flux> Adapter<F> {
-    /// Registers the topics of Flux that the plugins need, and the services.
+    /// Registers the services, and handlers for the topics of Flux that the plugins need.
     ///
     /// # Errors
-    /// [`LoadError::Flux`].
+    /// [`LoadError::Handler`] or [`LoadError::Service`].
     pub fn register(&self) -> Result<(), LoadError> {
         for topic in topics(&self.linked) {
-            self.flux
-                .add_handler(&topic)
-                .map_err(|errno| LoadError::Flux(format!("handler of {topic}: {errno}")))?;
+            let registered = self.flux.add_handler(&topic);
+            registered.map_err(|errno| LoadError::Handler { topic, errno })?;
         }
         for plugin in &self.linked {
             for service in plugin.handlers.iter().filter(|entry| entry.topic == "service") {
                 let guests = service.role == Role::Guest;
                 let registered = self.flux.service_register(plugin.name, service.key, guests);
-                registered.map_err(|errno| {
-                    LoadError::Flux(format!("service {}.{}: {errno}", plugin.name, service.key))
-                })?;
+                let (plugin, method) = (plugin.name, service.key);
+                registered.map_err(|errno| LoadError::Service { plugin, method, errno })?;
             }
         }
         Ok(())
     }
 
-    /// `conf.update`: at the first call the plugins are built, then they see the configuration.
+    /// Handles `conf.update`: builds the plugins at the first call, then passes the configuration to them.
     pub(super) fn update_config(&self, input: Option<&F::Json>) -> Answer {
         let config = input.and_then(|input| input.get("conf")).map(|conf| conf.read::<Value>());
         let config = match config {
@@ -212,14 +252,14 @@ impl<F: Flux> Adapter<F> {
         };
         let config = Rc::new(config);
         if !self.is_built.get() {
-            if let Err(text) = self.build_all(&config) {
-                return refused(text);
+            if let Err(error) = self.build_all(&config) {
+                return refused(error.to_string());
             }
             self.is_built.set(true);
         }
         for plugin in &self.linked {
-            if let Err(text) = self.show_config(plugin, &config) {
-                return refused(text);
+            if let Err(error) = self.show_config(plugin, &config) {
+                return refused(error.to_string());
             }
         }
         let mut instance = self.instance.borrow_mut();
@@ -228,17 +268,16 @@ impl<F: Flux> Adapter<F> {
         Answer::default()
     }
 
-    fn build_all(&self, config: &Rc<Value>) -> Result<(), String> {
+    fn build_all(&self, config: &Rc<Value>) -> Result<(), ConfigureError> {
         {
-            // `#[init]` may look at the configuration by way of a closure that runs later.
+            // A closure that `#[init]` has scheduled may read the configuration later.
             let mut instance = self.instance.borrow_mut();
             instance.queues = Rc::new(queues(config));
             instance.config = Rc::clone(config);
         }
         if self.runtime.get().is_none() {
-            let runtime =
-                self.flux.workers().map_err(|error| format!("jobtap: no thread: {error}"))?;
-            // It is not set: only this function does.
+            let runtime = self.flux.workers().map_err(ConfigureError::Thread)?;
+            // This can't fail: only this function sets the runtime, and it wasn't set above.
             let _ = self.runtime.set(runtime);
         }
         for descriptor in &self.linked {
@@ -252,22 +291,13 @@ impl<F: Flux> Adapter<F> {
         &self,
         descriptor: &'static PluginDescriptor,
         config: &Value,
-    ) -> Result<LoadedPlugin, String> {
+    ) -> Result<LoadedPlugin, ConfigureError> {
         let key = PluginKey(self.next_key.get());
         self.next_key.set(key.0 + 1);
         let sink: Arc<dyn RemoteSink> = Arc::<crate::inbox::Inbox>::clone(&self.inbox);
         let remote =
             RemoteHandle::new(key, Arc::from(descriptor.name), sink).metered(self.ticks.clone());
         let conf = self.own_config(descriptor, config)?;
-        let first_key = conf.as_object().and_then(|conf| conf.keys().next());
-        if let Some(key) = first_key
-            && (descriptor.schema)().is_none()
-        {
-            return Err(format!(
-                "[plugins.{}]: unknown key {key:?}: this plugin takes no configuration",
-                descriptor.name
-            ));
-        }
         let directory = self.flux.attribute("config.path").map(PathBuf::from);
         let directory = directory.as_deref().and_then(|path| match path.is_dir() {
             true => Some(path),
@@ -280,23 +310,24 @@ impl<F: Flux> Adapter<F> {
             conf_directory: directory.filter(|path| *path != Path::new("")),
             remote: remote.clone(),
         };
-        let plugin = catch_unwind(AssertUnwindSafe(|| (descriptor.new)(&args)))
-            .map_err(|panic| {
-                format!("{}: #[init] panicked: {}", descriptor.name, panic_text(&*panic))
-            })?
-            .map_err(|error| error.text().to_owned())?;
+        let plugin = descriptor.build(&args);
+        let plugin = plugin.map_err(|error| ConfigureError::from_setup(descriptor.name, error))?;
         Ok(LoadedPlugin::new(descriptor, descriptor.name, plugin, remote))
     }
 
-    /// A plugin's own table: what was given when the file was loaded, over `[plugins.NAME]`. In a file of several
-    /// plugins, what was given has a table for each.
-    fn own_config(&self, plugin: &PluginDescriptor, config: &Value) -> Result<Value, String> {
+    /// Returns a plugin's own table: `[plugins.NAME]`, overridden by the configuration that was given when the file was
+    /// loaded. For a file with several plugins, the given configuration has a table for each.
+    fn own_config(
+        &self,
+        plugin: &'static PluginDescriptor,
+        config: &Value,
+    ) -> Result<Value, ConfigureError> {
         let name = plugin.name;
         let table = config.get("plugins").and_then(|plugins| plugins.get(name));
         let mut own = match table {
             None => Map::new(),
             Some(Value::Object(table)) => table.clone(),
-            Some(_) => return Err(format!("[plugins.{name}] must be a table")),
+            Some(_) => return Err(ConfigureError::Setup(SetupError::NoTable(name.to_owned()))),
         };
         let Some(given) = self.flux.given() else { return Ok(Value::Object(own)) };
         let given = match self.linked.len() {
@@ -306,11 +337,8 @@ impl<F: Flux> Adapter<F> {
                     given.keys().find(|key| self.linked.iter().all(|linked| linked.name != **key))
                 });
                 if let Some(key) = unknown {
-                    let names: Vec<&str> = self.linked.iter().map(|linked| linked.name).collect();
-                    return Err(format!(
-                        "conf: {key:?} is not a plugin of this file, which has {}: conf has a table for each",
-                        names.join(", ")
-                    ));
+                    let has = self.linked.iter().map(|linked| linked.name).collect();
+                    return Err(ConfigureError::UnknownPlugin { key: key.clone(), has });
                 }
                 given.get(name)
             }
@@ -318,13 +346,17 @@ impl<F: Flux> Adapter<F> {
         match given {
             None | Some(Value::Null) => {}
             Some(Value::Object(given)) => own.extend(given.clone()),
-            Some(_) => return Err(format!("conf of {name} must be a table")),
+            Some(_) => return Err(ConfigureError::NoTable(name)),
         }
         Ok(Value::Object(own))
     }
 
-    /// Calls `conf.update` of one plugin. An error is its refusal.
-    fn show_config(&self, plugin: &'static PluginDescriptor, config: &Value) -> Result<(), String> {
+    /// Calls `conf.update` of one plugin. The error is its refusal.
+    fn show_config(
+        &self,
+        plugin: &'static PluginDescriptor,
+        config: &Value,
+    ) -> Result<(), ConfigureError> {
         let bound = self.handler_of(TopicId::ConfUpdate, plugin.name);
         let Some(bound) = bound.filter(|bound| !bound.is_out_of_service()) else { return Ok(()) };
         let own = self.own_config(plugin, config)?;
@@ -337,12 +369,8 @@ impl<F: Flux> Adapter<F> {
                 self.carry_out(TopicId::ConfUpdate.name(), commands);
                 Ok(())
             }
-            Err(Fault::Failure(Failure::Reject(text))) if !text.is_empty() => Err(text),
-            Err(Fault::Failure(_) | Fault::Busy) => {
-                Err(format!("config rejected by {name} jobtap plugin"))
-            }
-            // Not counted: the configuration is refused, so an administrator reads of it at once.
-            Err(Fault::Panic(text)) => Err(format!("{name}: conf.update panicked: {text}")),
+            // A panic isn't counted: the configuration is refused, so the administrator sees the text at once.
+            Err(fault) => Err(ConfigureError::from_setup(name, SetupError::of_update(name, fault))),
         }
     }
 }

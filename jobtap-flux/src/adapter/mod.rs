@@ -1,17 +1,17 @@
-//! The adapter: a job manager of Flux as the host of plugins.
+//! The adapter, which makes a Flux job manager a host of plugins.
 //!
-//! Flux calls the adapter's one callback for each topic that its plugins need. The adapter goes through their
-//! handlers as our own engine does: in stack order, what a handler asked for is carried out when it has
-//! returned and before the next one is called, a panic is caught, and a gate that fails refuses.
+//! Flux calls one function of the adapter for each topic that its plugins need. The adapter calls their
+//! handlers as our own engine does: in stack order; a handler's commands are carried out when it has
+//! returned and before the next one is called; a panic is caught; and a gate that fails refuses.
 //!
-//! | file | what it holds |
+//! | file | content |
 //! |---|---|
-//! | `load` | the plugins are built from the configuration, and which topics of Flux they need |
-//! | `topics` | a callback of Flux: its topic, its arguments, and what is answered |
-//! | `known` | the jobs as the adapter mirrors them; what a restart or a reload left open |
-//! | `frame` | one callback of one handler: what it reads, and what it asks for |
+//! | `load` | building the plugins, and registering the topics of Flux that they need |
+//! | `topics` | a call by Flux: its topic, its arguments and its answer |
+//! | `known` | the mirror of the jobs; prologs and epilogs that a restart or a reload left open |
+//! | `frame` | one callback: the host that its handler sees, and its commands |
 //! | `queued` | a command, and the plugin that asked for it |
-//! | `commands` | what handlers asked for, as calls of Flux |
+//! | `commands` | carrying out commands by calling Flux |
 //! | `data` | the data of plugins, in memory and in the KVS |
 //! | `later` | timers, work that comes back to a plugin, asynchronous handlers |
 //! | `services` | requests to plugins |
@@ -55,14 +55,14 @@ pub(crate) use load::topics;
 pub use load::{LoadError, check_topics};
 pub(crate) use load::{chosen, linked, load_order};
 
-/// What a callback of Flux answers.
+/// The answer to a call by Flux.
 #[derive(Debug, Default, PartialEq)]
 pub struct Answer {
-    /// The callback failed: of a gate, the job or the request is refused. The text stands under `errmsg`.
+    /// Set if the call fails, with the text for `errmsg`. If the topic is a gate, Flux refuses the job or the request.
     pub refusal: Option<String>,
-    /// The priority: −2 when it isn't known yet.
+    /// The priority; −2 if it isn't known yet.
     pub priority: Option<i64>,
-    /// Other members of the arguments that are returned.
+    /// Other members of the output object.
     pub out: Map<String, Value>,
 }
 
@@ -81,49 +81,49 @@ pub struct Adapter<F: Flux> {
     timers: RefCell<Timers>,
     open: RefCell<Open>,
     ticks: Ticks,
-    /// How many callbacks are on the machine's stack: what one asks for may cause others.
+    /// The number of nested calls by Flux: carrying out a command may cause further calls.
     depth: Cell<usize>,
-    /// Commands of callbacks that are nested too deeply. They are carried out when the outermost has ended.
+    /// The commands of callbacks that are nested too deeply. They are carried out when the outermost has ended.
     put_off: RefCell<VecDeque<(&'static str, Queued)>>,
-    /// The annotations that the callbacks under way have asked for, with their jobs.
+    /// The jobs of the nested calls, and the annotations that their callbacks have asked for.
     answers: RefCell<Vec<(JobId, Map<String, Value>)>>,
     next_key: Cell<u64>,
-    /// Whether the present callback has read a jobspec as a whole.
+    /// Whether the current callback has read a whole jobspec.
     opened: known::Opened,
     is_built: Cell<bool>,
 }
 
-/// What is known of the instance.
+/// What the adapter knows about the instance.
 struct Instance {
     config: Rc<Value>,
     queues: Rc<Queues>,
     resources: Rc<ResourceSet>,
 }
 
-/// What is open with plugins, beside what the mirror has.
+/// Unfinished business of plugins that the mirror doesn't contain.
 #[derive(Default)]
 struct Open {
-    /// The plugins that subscribed to a job's events.
+    /// The plugins that have subscribed to a job's events.
     subscribers: FxHashMap<JobId, Vec<PluginKey>>,
-    /// Dependencies whose addition was posted and not applied yet.
+    /// Dependencies whose addition was posted but not applied yet.
     additions: FxHashSet<(JobId, String)>,
-    /// Dependencies whose removal was posted and not applied yet.
+    /// Dependencies whose removal was posted but not applied yet.
     removals: FxHashSet<(JobId, String)>,
-    /// Prologs and epilogs that plugins of these names had open before a restart.
+    /// Prologs and epilogs that were open before a restart.
     left: FxHashMap<JobId, Vec<Left>>,
-    /// Work for the end of a job.
+    /// Work to be run at the end of a job.
     at_end: FxHashMap<JobId, Vec<(PluginKey, RemoteWork)>>,
     /// Requests that are answered later.
     requests: FxHashMap<ReplyTo, Request>,
-    /// What was asked for on jobs that are accepted, and whose submission Flux has not stored yet.
+    /// Commands for accepted jobs whose submission Flux hasn't stored yet.
     held: FxHashMap<JobId, Vec<(&'static str, Queued)>>,
-    /// Epilogs that are started once the job is in CLEANUP.
+    /// Epilogs to be started once the job is in CLEANUP.
     epilogs: FxHashMap<JobId, Vec<(PluginKey, String)>>,
     /// The times of each plugin's panics within the last period.
     panics: FxHashMap<PluginKey, Vec<f64>>,
-    /// The calls that plugins made and Flux doesn't serve, in words.
+    /// The messages about unsupported calls of plugins that have been logged.
     unserved: BTreeSet<String>,
-    /// A job that Flux has shown, to tell a removal from the end of the job manager.
+    /// A job that Flux has passed. It is used to distinguish a removal from the end of the job manager.
     seen: Option<JobId>,
 }
 
@@ -142,7 +142,7 @@ struct Left {
     plugin: String,
 }
 
-/// A callback that is on the machine's stack. Also one that a panic leaves is counted out.
+/// A call by Flux, which is counted until this is dropped, even by a panic.
 struct Nested<'a, F: Flux>(&'a Adapter<F>);
 
 impl<F: Flux> Drop for Nested<'_, F> {
@@ -156,7 +156,7 @@ impl<F: Flux> Drop for Nested<'_, F> {
 }
 
 impl<F: Flux> Drop for Adapter<F> {
-    /// Work that nothing takes out any more holds the inbox that it is in, so that neither would be freed.
+    /// Closes the inbox. Work that is left in it may hold a reference to the inbox, so that neither would be freed.
     fn drop(&mut self) {
         self.inbox.close();
     }
@@ -169,13 +169,13 @@ impl<F: Flux> fmt::Debug for Adapter<F> {
 }
 
 impl<F: Flux> Adapter<F> {
-    /// An adapter for these plugins. They are built when Flux first calls `conf.update`, which it does as part
-    /// of the load: then an error in the configuration has a text that its administrator reads.
+    /// Creates an adapter for these plugins. They are built when Flux first calls `conf.update`, which is part of
+    /// loading the file: there an error in the configuration gets a text that the administrator sees.
     pub fn new(flux: F, linked: Vec<&'static PluginDescriptor>, inbox: Arc<Inbox>) -> Self {
         let owner = flux.attribute("security.owner").and_then(|owner| owner.parse().ok());
         let (coarse, precise) = crate::clock::ticks();
         let ticks = Ticks::new(coarse, precise);
-        ticks.calls().are_on_this_thread();
+        ticks.calls().set_thread();
         Self {
             flux,
             owner: Uid(owner.unwrap_or(0)),
@@ -202,12 +202,12 @@ impl<F: Flux> Adapter<F> {
         }
     }
 
-    /// The functions of Flux.
+    /// Returns the functions of Flux.
     pub fn flux(&self) -> &F {
         &self.flux
     }
 
-    /// Takes over the resources of the instance, as they are in the KVS under `resource.R`.
+    /// Sets the resources of the instance to the value of `resource.R` in the KVS.
     pub fn set_resources(&self, resources: &Value) {
         match ResourceSet::from_value(resources) {
             Ok(resources) => self.instance.borrow_mut().resources = Rc::new(resources),
@@ -215,7 +215,7 @@ impl<F: Flux> Adapter<F> {
         }
     }
 
-    /// Counts a callback for as long as the result lives.
+    /// Counts a nested call until the result is dropped.
     fn nested(&self) -> Nested<'_, F> {
         self.depth.set(self.depth.get() + 1);
         Nested(self)
@@ -225,12 +225,12 @@ impl<F: Flux> Adapter<F> {
         self.flux.log(level, text);
     }
 
-    /// The calls that plugins have made and that Flux doesn't serve, since the last call.
+    /// Returns the messages about unsupported calls that plugins have made since the last time.
     pub fn take_unserved(&self) -> Vec<String> {
         std::mem::take(&mut self.open.borrow_mut().unserved).into_iter().collect()
     }
 
-    /// The name of a loaded plugin, for messages.
+    /// Returns the name of a plugin, for messages.
     fn name(&self, key: PluginKey) -> Arc<str> {
         let stack = self.stack.borrow();
         stack.get(key).map_or_else(|| Arc::from("a removed plugin"), |p| Arc::clone(p.name()))

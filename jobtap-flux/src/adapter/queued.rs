@@ -1,4 +1,4 @@
-//! What a plugin asked for, until it is carried out.
+//! A command that waits to be carried out.
 
 use jobtap_core::host::{Command, PluginKey};
 

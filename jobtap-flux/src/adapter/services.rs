@@ -10,7 +10,7 @@ use super::{Adapter, Request};
 use crate::flux::{Errno, Flux};
 
 impl<F: Flux> Adapter<F> {
-    /// A request to `job-manager.PLUGIN.METHOD`. Flux has checked that its sender may use the service.
+    /// Handles a request to `job-manager.PLUGIN.METHOD`. Flux has checked that the sender may use the service.
     pub fn request(&self, to: ReplyTo, topic: &str, cred: Cred, payload: Value, streaming: bool) {
         let nested = self.nested();
         self.serve(topic, ServiceRequest { cred, payload, to, streaming, taken: false.into() });
@@ -31,7 +31,7 @@ impl<F: Flux> Adapter<F> {
             );
             return self.flux.respond_error(to, Errno::EIO.0, &text);
         }
-        // Before the call: what it asks for may be the response.
+        // Register the request before the call, since one of the commands may be the response.
         let open = Request { plugin: bound.plugin(), streaming };
         self.open.borrow_mut().requests.insert(to, open);
         let detail = Detail::Request(&request);
@@ -53,7 +53,7 @@ impl<F: Flux> Adapter<F> {
 
     fn find_service(&self, topic: &str) -> Option<BoundHandler> {
         let wanted = topic.strip_prefix("job-manager.")?;
-        // Neither names of plugins nor of methods contain a dot.
+        // Names of plugins and methods can't contain a dot.
         let (plugin, method) = wanted.split_once('.').unwrap_or((wanted, ""));
         let services = self.stack.borrow().own("service");
         let mut found = services
@@ -62,7 +62,7 @@ impl<F: Flux> Adapter<F> {
         found.next().cloned()
     }
 
-    /// The response when a service has failed.
+    /// Returns the error response for a service that has failed.
     fn refusal(&self, bound: &BoundHandler, fault: Fault) -> ServiceError {
         let name = bound.instance().name();
         let text = match fault {
@@ -78,7 +78,7 @@ impl<F: Flux> Adapter<F> {
         ServiceError::new(Errno::EIO.0, text)
     }
 
-    /// Sends one response of a stream, if the request is this plugin's and still open.
+    /// Sends one response of a stream, if the request belongs to this plugin and is still open.
     pub(super) fn respond(&self, plugin: PluginKey, to: ReplyTo, payload: &Value) {
         let is_open = self.open.borrow().requests.get(&to).is_some_and(|r| r.plugin == plugin);
         if is_open {
@@ -86,7 +86,7 @@ impl<F: Flux> Adapter<F> {
         }
     }
 
-    /// Sends the last response to a request, if it is this plugin's and still open.
+    /// Sends the last response to a request, if it belongs to this plugin and is still open.
     pub(super) fn answer(
         &self,
         plugin: PluginKey,
@@ -113,7 +113,7 @@ impl<F: Flux> Adapter<F> {
         }
     }
 
-    /// Refuses the requests that a plugin has not answered.
+    /// Refuses the requests that a plugin hasn't answered.
     pub(super) fn refuse_requests(&self, plugin: PluginKey, text: &str) {
         let unanswered: Vec<ReplyTo> = {
             let mut open = self.open.borrow_mut();

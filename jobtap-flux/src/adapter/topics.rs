@@ -1,8 +1,8 @@
-//! A callback of Flux: its topic, its arguments, and what is answered.
+//! Handles a call by Flux: its topic, its arguments and its answer.
 
 use std::sync::atomic::Ordering;
 
-use jobtap_core::eventlog::{Context, EventEntry};
+use jobtap_core::eventlog::{Context, Event, EventEntry, Name};
 use jobtap_core::host::{BoundHandler, Decisions, Detail, Handlers};
 use jobtap_core::job::{JobId, State, Uid};
 use jobtap_core::jobspec::Dependency;
@@ -15,9 +15,9 @@ use super::commands::merge;
 use super::frame::{Dispatched, Subject};
 use super::known::lent_jobspec;
 use super::{Adapter, Answer};
-use crate::flux::{Flux, Lend};
+use crate::flux::{Flux, Lend, ReadError};
 
-/// What Flux uses for a priority that isn't known yet.
+/// Flux's number for a priority that isn't known yet.
 const UNAVAILABLE: i64 = -2;
 
 /// A topic of Flux about a job.
@@ -35,7 +35,8 @@ pub(super) enum JobTopic<'t> {
 
 impl<'t> JobTopic<'t> {
     pub(super) fn parse(topic: &'t str) -> Option<Self> {
-        // By hand, since the compiler makes few comparisons of it: this is a part of every call.
+        // A match instead of a search in a table, since the compiler turns it into few comparisons, and every call
+        // needs it.
         let plain = match topic {
             "job.create" => TopicId::JobCreate,
             "job.validate" => TopicId::JobValidate,
@@ -67,14 +68,23 @@ impl<'t> JobTopic<'t> {
         }
     }
 
-    /// Whether a callback may annotate its job.
+    /// Whether the answer to this topic may contain annotations.
     fn takes_annotations(self) -> bool {
         matches!(self, Self::Plain(id) if !matches!(id, TopicId::JobCreate | TopicId::JobValidate | TopicId::JobPriorityGet))
     }
 }
 
+/// Why the arguments of a call aren't about a job.
+#[derive(Debug, thiserror::Error)]
+enum ArgumentsError {
+    #[error("there is no job id")]
+    NoJobId,
+    #[error(transparent)]
+    Job(#[from] ReadError),
+}
+
 impl<F: Flux> Adapter<F> {
-    /// Handles a callback of Flux.
+    /// Handles a call by Flux.
     pub fn call(&self, topic: &str, input: Option<&F::Json>) -> Answer {
         let nested = self.nested();
         let answer = self.route(topic, input);
@@ -95,8 +105,12 @@ impl<F: Flux> Adapter<F> {
         }
     }
 
-    fn call_about_job(&self, topic: JobTopic<'_>, input: &F::Json) -> Result<Answer, String> {
-        let id = input.integer(c"id").ok_or("there is no job id")?;
+    fn call_about_job(
+        &self,
+        topic: JobTopic<'_>,
+        input: &F::Json,
+    ) -> Result<Answer, ArgumentsError> {
+        let id = input.integer(c"id").ok_or(ArgumentsError::NoJobId)?;
         // Flux's ids are unsigned, and jansson's integers are not.
         let id = JobId::new(id.cast_unsigned());
         if !self.know(id, input)? {
@@ -147,11 +161,12 @@ impl<F: Flux> Adapter<F> {
         self.opened.store(false, Ordering::Relaxed);
         let answer = self.call_plain(topic, Subject::Mirrored(id), input);
         match topic {
-            // The most frequent call. A look at the jobspec of a job that it didn't open costs as much as the rest.
+            // The most frequent call. If it didn't read the whole jobspec, skip `close_jobspec`, which would cost as
+            // much as everything else.
             TopicId::JobPriorityGet if !self.opened.load(Ordering::Relaxed) => {}
             _ if is_introduced => self.take_up(id, state),
             TopicId::JobNew => self.hold(id),
-            // The job may wait for long: give the memory back in which handlers have read it.
+            // The job may stay in its state for long, so free the copy of the jobspec that handlers have read.
             TopicId::JobStateDepend
             | TopicId::JobStateSched
             | TopicId::JobStateRun
@@ -181,7 +196,7 @@ impl<F: Flux> Adapter<F> {
         answer_of(self.dispatch(topic, &handlers, subject, detail))
     }
 
-    /// `job.validate`. For a user's update Flux passes the jobspec as it would be.
+    /// Handles `job.validate`. When a user updates a job, Flux passes the jobspec as it would be after the update.
     fn validate(&self, id: JobId, state: State, input: &F::Json) -> Answer {
         let topic = TopicId::JobValidate;
         if state == State::New {
@@ -236,12 +251,12 @@ impl<F: Flux> Adapter<F> {
         answer_of(self.dispatch(TopicId::JobUpdateKey, &handlers, Subject::Mirrored(id), detail))
     }
 
-    /// `job.event.NAME`: first the mirror follows, then the plugins that subscribed are called.
+    /// Handles `job.event.NAME`: applies the event to the mirror, then calls the plugins that have subscribed.
     fn event(&self, id: JobId, name: &str, input: &F::Json) -> Answer {
         let Some(Ok(entry)) = input.get("entry").map(|entry| entry.read::<EventEntry>()) else {
             return Answer::default();
         };
-        // Before the state is taken over from the arguments: what an event does depends on the state before.
+        // Apply the event before `refresh` sets the new state: its effect depends on the state before.
         if let Err(error) = self.mirror.borrow_mut().apply(id, entry.clone()) {
             self.log(Level::Debug, &format!("job {id}: {name}: {error}"));
         }
@@ -258,36 +273,32 @@ impl<F: Flux> Adapter<F> {
             }
         };
         let subject = Subject::Mirrored(id);
-        // What handlers of events decide, Flux doesn't read.
+        // Flux ignores the answer to an event.
         self.dispatch(TopicId::JobEvent, &handlers, subject, Detail::Event(&entry));
         Answer::default()
     }
 
-    /// Does what follows from an event for plugins.
+    /// Does for plugins what depends on an event, such as aborting work that has become obsolete.
     fn follow(&self, id: JobId, entry: &EventEntry) {
-        if matches!(&*entry.name, "dependency-add" | "dependency-remove")
-            && let Some(what) =
-                entry.context.as_ref().and_then(|context| context.get("description"))
-        {
-            let dependency = (id, what.as_str().unwrap_or_default().to_owned());
-            let mut open = self.open.borrow_mut();
-            match &*entry.name {
-                "dependency-add" => open.additions.remove(&dependency),
-                _ => open.removals.remove(&dependency),
-            };
-        }
-        if entry.name == "validate" {
-            self.release(id);
+        match entry.event() {
+            Ok(Event::DependencyAdd { description }) => {
+                self.open.borrow_mut().additions.remove(&(id, description.to_owned()));
+            }
+            Ok(Event::DependencyRemove { description }) => {
+                self.open.borrow_mut().removals.remove(&(id, description.to_owned()));
+            }
+            Ok(Event::Validate) => self.release(id),
+            _ => {}
         }
         if self.state(id) == Some(State::Cleanup) {
             self.start_waiting_epilogs(id);
         }
         let obsolete = self.mirror.borrow_mut().abort_obsolete(id);
         for work in obsolete.into_iter().filter(|work| work.has_prolog) {
-            // The aborted work can no longer finish it.
+            // The aborted work can't finish its prolog any more.
             self.finish_lost(id, Perilog::Prolog, &work.what, None);
         }
-        let has_ended = entry.fatal_exception().is_some() || entry.name == "clean";
+        let has_ended = entry.fatal_exception().is_some() || entry.name == Name::Clean;
         if has_ended {
             let waiting = self.open.borrow_mut().at_end.remove(&id).unwrap_or_default();
             for (plugin, work) in waiting {
@@ -296,7 +307,7 @@ impl<F: Flux> Adapter<F> {
         }
     }
 
-    /// Drops what is known of a job: it is inactive, or was rejected.
+    /// Drops everything about a job that is inactive or was rejected.
     fn drop_job(&self, id: JobId) {
         self.mirror.borrow_mut().remove(id);
         self.store.borrow_mut().forget(id);
@@ -314,7 +325,8 @@ impl<F: Flux> Adapter<F> {
         }
     }
 
-    /// `plugin.query`. What one plugin reports stands at the top; of several, each under its name.
+    /// Handles `plugin.query`. The data of a single plugin is at the top level; with several plugins in the file, each
+    /// has a member with its name.
     fn query(&self) -> Answer {
         let Some(handlers) = self.handlers(TopicId::PluginQuery) else { return Answer::default() };
         let is_alone = self.linked.len() == 1;
@@ -338,21 +350,21 @@ impl<F: Flux> Adapter<F> {
         answer
     }
 
-    /// The handlers of one plugin at a topic.
+    /// Returns the first handler of a topic that belongs to this plugin.
     pub(super) fn handler_of(&self, topic: TopicId, name: &str) -> Option<BoundHandler> {
         let handlers = self.handlers(topic)?;
         handlers.iter().find(|bound| **bound.instance().name() == *name).cloned()
     }
 }
 
-/// The bit of the instance's owner in a role mask.
+/// The bit in a role mask that stands for the instance owner.
 pub(super) const OWNER_ROLE: u32 = 1;
 
 pub(super) fn refused(text: String) -> Answer {
     Answer { refusal: Some(text), ..Answer::default() }
 }
 
-/// What Flux is told of a dispatch.
+/// Converts the result of a dispatch into the answer to Flux.
 fn answer_of(dispatched: Dispatched) -> Answer {
     let Dispatched { outcome, refusal } = dispatched;
     let priority = match outcome.priority {

@@ -1,7 +1,8 @@
-//! What Flux calls: the init function, callbacks, watchers, requests, and the end.
+//! The functions that Flux calls: the init function, the callbacks of handlers, watchers, futures and requests, and
+//! the destructor.
 //!
-//! Each catches a panic, since one that unwinds into C would end the broker. A panic of a plugin is caught
-//! further inside; one that arrives here is a defect of the adapter, and a gate then refuses.
+//! Each catches panics, since unwinding into C would end the broker. The adapter catches a plugin's panic itself,
+//! so a panic that gets here is a defect of the adapter. A gate then refuses.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::fd::AsRawFd;
@@ -22,16 +23,16 @@ use crate::adapter::{self, Adapter, Answer, LoadError};
 use crate::flux::Flux;
 use crate::inbox::Inbox;
 
-/// The name of the aux item whose destructor is the end of a loaded file.
+/// The name of the aux item that owns a loaded file, whose destructor is [`on_end`].
 const AUX: &CStr = c"jobtap-flux";
 
-/// What the broker keeps of a loaded file.
+/// A loaded file. An aux item of the plugin handle owns it.
 struct Loaded {
     adapter: Adapter<Plugin>,
     inbox: Arc<Inbox>,
 }
 
-/// A file as it was when it was loaded first.
+/// Identifies a version of a file.
 #[derive(Debug, PartialEq, Eq)]
 struct FileId {
     device: u64,
@@ -41,7 +42,7 @@ struct FileId {
 }
 
 impl FileId {
-    fn of(path: &str) -> Option<Self> {
+    fn read(path: &str) -> Option<Self> {
         let file = std::fs::metadata(path).ok()?;
         let modified = (file.mtime(), file.mtime_nsec());
         Some(Self { device: file.dev(), inode: file.ino(), modified, size: file.size() })
@@ -51,15 +52,15 @@ impl FileId {
 /// `flux_plugin_init`: loads the plugins of this file.
 ///
 /// # Safety
-/// `handle` is what Flux called `flux_plugin_init` with.
+/// `handle` is the handle with which Flux has called `flux_plugin_init`.
 #[must_use]
 pub unsafe fn init(handle: *mut c_void, expected: &[&str]) -> c_int {
     let result = catch_unwind(AssertUnwindSafe(|| {
         let handle = NonNull::new(handle.cast::<PluginHandle>());
-        // SAFETY: the caller says that it is Flux's, which destroys the aux item that `load` makes of it before
-        // the handle.
+        // SAFETY: the caller guarantees that the handle is Flux's. `load` makes the plugin part of an aux item, which
+        // Flux destroys before the handle.
         let plugin = handle.and_then(|handle| unsafe { Plugin::new(handle) }.ok())?;
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that Flux is calling `flux_plugin_init` with this handle.
         unsafe { load(plugin, expected) }.ok()
     }));
     match result {
@@ -68,8 +69,10 @@ pub unsafe fn init(handle: *mut c_void, expected: &[&str]) -> c_int {
     }
 }
 
+/// Checks the file, attaches it to the plugin handle and registers its handlers.
+///
 /// # Safety
-/// The handle of `plugin` is the one that Flux called `flux_plugin_init` with.
+/// Flux is calling `flux_plugin_init` with the handle of `plugin`.
 unsafe fn load(plugin: Plugin, expected: &[&str]) -> Result<(), ()> {
     let linked = adapter::linked(expected)
         .and_then(|linked| check_file(&plugin.path()).map(|()| linked))
@@ -78,26 +81,27 @@ unsafe fn load(plugin: Plugin, expected: &[&str]) -> Result<(), ()> {
         plugin.set_name(only.name.strip_prefix('.').unwrap_or(only.name));
     }
     if let Some(mode) = adapter::load_order(&linked) {
-        // The modes are Flux's.
+        // This can't fail, since `load_order` returns only modes that Flux knows.
         let _ = plugin.set_load_sort_order(mode);
     }
     let inbox = Inbox::new()
         .map(Arc::new)
         .map_err(|error| plugin.log(Level::Error, &format!("jobtap: no eventfd: {error}")))?;
     let adapter = Adapter::new(plugin, linked, Arc::clone(&inbox));
-    // Owned by the aux item from here on.
+    // The aux item owns it from here on.
     let loaded = Box::into_raw(Box::new(Loaded { adapter, inbox }));
-    // SAFETY: just made, and only freed by `on_end`, which Flux calls on this thread.
+    // SAFETY: `loaded` was just made. It is freed only by `on_end`, which Flux calls on this thread after this
+    // function, or below if Flux doesn't take it; `kept` isn't used after that.
     let kept = unsafe { &*loaded };
     let flux = kept.adapter.flux();
     flux.set_argument(loaded.cast());
-    // SAFETY: the handle is valid. Flux calls the destructor once.
+    // SAFETY: Flux calls `on_end` once and on this thread, as `on_end` requires.
     if unsafe { flux.own(AUX, loaded.cast(), on_end) }.is_err() {
-        // SAFETY: Flux has not taken it.
+        // SAFETY: Flux hasn't taken the value, so nothing else frees or uses it.
         drop(unsafe { Box::from_raw(loaded) });
         return Err(());
     }
-    // From here on an error leads to `on_end`, since Flux destroys a handle whose init has failed.
+    // From here on an error leads to `on_end`, since Flux destroys the handle if `flux_plugin_init` fails.
     let fail = |text: String| flux.log(Level::Error, &format!("jobtap: {text}"));
     flux.watch(kept.inbox.event().as_raw_fd())
         .map_err(|errno| fail(format!("watcher: {errno}")))?;
@@ -105,32 +109,32 @@ unsafe fn load(plugin: Plugin, expected: &[&str]) -> Result<(), ()> {
     kept.adapter.register().map_err(|error| fail(error.to_string()))
 }
 
-/// Keeps the file in memory for as long as the broker runs, and refuses one that was replaced.
+/// Keeps the file in memory as long as the broker runs, and refuses a file that was replaced since it was first loaded.
 ///
-/// Its threads may run on after an unload, and what threads have at their end lies in the file. So the loader
-/// would keep it in most cases, but not in all. It also means that a file which is loaded again is not read
-/// again: a rebuilt one of the same name would silently run the old code.
+/// The file's threads may keep running after an unload, and the destructors of their thread-local values are code of
+/// the file. For these the loader keeps the file in most cases, but not in all. Since the file stays in memory, it
+/// isn't read again when it is loaded again: a rebuilt file with the same name would silently run the old code.
 fn check_file(path: &str) -> Result<(), LoadError> {
     static LOADED: OnceLock<Option<FileId>> = OnceLock::new();
-    let now = FileId::of(path);
-    if *LOADED.get_or_init(|| FileId::of(path)) != now {
+    let now = FileId::read(path);
+    if *LOADED.get_or_init(|| FileId::read(path)) != now {
         return Err(LoadError::Replaced { path: path.to_owned() });
     }
     if let Ok(path) = CString::new(path) {
         let flags = sys::RTLD_NOW | sys::RTLD_NOLOAD | sys::RTLD_NODELETE;
-        // SAFETY: the file is loaded, so that this runs no code: it only marks it. The reference is not given
-        // back, which is the purpose.
+        // SAFETY: the file is already loaded, so `dlopen` runs no code and only marks it. The reference is never
+        // released, which is intended.
         let _ = unsafe { sys::dlopen(path.as_ptr(), flags) };
     }
     Ok(())
 }
 
-/// Runs `call` with the loaded file, and catches a panic.
+/// Runs `call` with the loaded file. Returns `None` if it panics.
 ///
 /// # Safety
-/// `argument` is null or the `Loaded` of callbacks that Flux may still call.
+/// `argument` is null or a `Loaded` that `on_end` hasn't freed.
 unsafe fn with<R>(argument: *mut c_void, call: impl FnOnce(&Loaded) -> R) -> Option<R> {
-    // SAFETY: the caller says so. Only shared references to it exist until `on_end`.
+    // SAFETY: the caller guarantees that it is valid. Until `on_end` frees it, there are only shared references to it.
     let loaded = unsafe { argument.cast::<Loaded>().as_ref() }?;
     match catch_unwind(AssertUnwindSafe(|| call(loaded))) {
         Ok(result) => Some(result),
@@ -146,14 +150,15 @@ unsafe fn with<R>(argument: *mut c_void, call: impl FnOnce(&Loaded) -> R) -> Opt
     }
 }
 
-/// A callback of a topic.
+/// Flux calls a topic.
 pub(super) extern "C" fn on_call(
     _: *mut PluginHandle,
     topic: *const c_char,
     args: *mut PluginArgs,
     argument: *mut c_void,
 ) -> c_int {
-    // SAFETY: Flux passes a topic, arguments that are valid for this call, and the argument of the handler.
+    // SAFETY: Flux passes a NUL-terminated topic, arguments that are valid during this call, and the argument with
+    // which the handler was added, which isn't freed before the handle is destroyed.
     let answer = unsafe {
         with(argument, |loaded| {
             let topic = CStr::from_ptr(topic).to_str().unwrap_or_default();
@@ -165,7 +170,7 @@ pub(super) extern "C" fn on_call(
         ..Answer::default()
     });
     let Answer { refusal, priority, out } = answer;
-    // SAFETY: as above.
+    // SAFETY: the arguments are still valid.
     unsafe {
         if let Some(priority) = priority {
             let _ = set_priority(args, priority);
@@ -190,24 +195,24 @@ pub(super) extern "C" fn on_timer(
     _: c_int,
     argument: *mut c_void,
 ) {
-    // SAFETY: the argument of the watcher, which is destroyed before it ends.
+    // SAFETY: `Plugin::close` destroys the watcher before its argument is freed.
     let _ = unsafe { with(argument, |loaded| loaded.adapter.timer()) };
 }
 
-/// The inbox has work.
+/// The inbox contains work.
 pub(super) extern "C" fn on_wake(
     _: *mut Reactor,
     _: *mut Watcher,
     _: c_int,
     argument: *mut c_void,
 ) {
-    // SAFETY: as for the timer.
+    // SAFETY: `Plugin::close` destroys the watcher before its argument is freed.
     let _ = unsafe { with(argument, |loaded| loaded.adapter.wake()) };
 }
 
 /// A future is ready.
 pub(super) extern "C" fn on_future(future: *mut FutureHandle, argument: *mut c_void) {
-    // SAFETY: the argument of the future, which is destroyed before it ends, and the future itself.
+    // SAFETY: `Plugin::close` destroys the future before its argument is freed, and `future` is the one that is ready.
     let _ = unsafe {
         with(argument, |loaded| match loaded.adapter.flux().ready(future) {
             Ready::Committed(result) => loaded.adapter.committed(result),
@@ -218,7 +223,7 @@ pub(super) extern "C" fn on_future(future: *mut FutureHandle, argument: *mut c_v
     };
 }
 
-/// A request to a service.
+/// A client has sent a request to a plugin service.
 pub(super) extern "C" fn on_request(
     broker: *mut Broker,
     _: *mut MessageHandler,
@@ -227,8 +232,9 @@ pub(super) extern "C" fn on_request(
 ) {
     let (mut topic, mut payload) = (ptr::null(), ptr::null());
     let mut cred = sys::MessageCred::default();
-    // SAFETY: Flux passes a request that is valid for this call, and the argument of the handler. The texts live
-    // as long as the request, and are copied.
+    // SAFETY: Flux passes a broker handle and a request that are valid during this call, and the argument with which
+    // the service was registered, which isn't freed before the handle is destroyed. The texts live as long as the
+    // request and are copied.
     let answered = unsafe {
         if sys::flux_request_decode(message, &raw mut topic, &raw mut payload) < 0
             || sys::flux_msg_get_cred(message, &raw mut cred) < 0
@@ -249,7 +255,7 @@ pub(super) extern "C" fn on_request(
         })
     };
     if answered.is_none() {
-        // SAFETY: as above.
+        // SAFETY: the broker handle and the request are still valid.
         let _ = unsafe { sys::flux_respond_error(broker, message, EPROTO, ptr::null()) };
     }
 }
@@ -257,10 +263,10 @@ pub(super) extern "C" fn on_request(
 /// Protocol error.
 const EPROTO: c_int = 71;
 
-/// Flux destroys the handle: the file is removed, or the job manager ends.
+/// Flux destroys the plugin handle, since the file is removed or the job manager ends.
 pub(super) extern "C" fn on_end(argument: *mut c_void) {
-    // SAFETY: the argument of the aux item. Flux calls nothing of it any more, but for what `unload` itself
-    // does; so it is freed afterwards.
+    // SAFETY: the argument is the value of the aux item, which `load` has made by `Box::into_raw`. Flux calls this
+    // once and, except during `unload`, no callback with this argument any more. So it can be freed after `unload`.
     unsafe {
         let _ = with(argument, |loaded| loaded.adapter.unload());
         let loaded = Box::from_raw(argument.cast::<Loaded>());

@@ -1,4 +1,4 @@
-//! JSON values of jansson, read by serde without a text in between.
+//! Jansson's JSON values, deserialized by serde without formatting them as text.
 
 use std::ffi::{CStr, CString, c_void};
 use std::fmt;
@@ -13,35 +13,36 @@ use serde::forward_to_deserialize_any;
 use serde_json::Value;
 
 use super::sys::{self, RawJson};
-use crate::flux::Lend;
+use crate::flux::{Lend, ReadError};
 
-/// How deep values may be nested, as in serde_json.
+/// The maximum nesting depth of values, as in serde_json.
 const MAX_DEPTH: u8 = 128;
 
-/// A JSON value of jansson, of which this holds a reference.
+/// A counted reference to a JSON value of jansson.
 pub struct Json(NonNull<RawJson>);
 
-// SAFETY: a `Json` is only read, and its value is not changed while it is read. Flux changes values on the
-// job manager's thread alone, and not during a callback, which is when the adapter reads them or passes them
-// to another thread that the callback waits for. The reference count is counted by atomic operations, here
-// and in jansson (which has them on each compiler that Flux is built with).
+// SAFETY: a `Json` is only read, and its value doesn't change meanwhile: Flux changes values only on the job manager's
+// thread, and not while the adapter runs there. The adapter reads them only on that thread or on one that it waits
+// for. Other threads only drop them, since a copy of a job for an asynchronous handler is read when it is made. The
+// reference count is changed only by atomic operations, here and in jansson (which has them with every compiler that
+// can build Flux).
 unsafe impl Send for Json {}
-// SAFETY: as above.
+// SAFETY: as for `Send`: reading doesn't change the value, and the reference count is atomic.
 unsafe impl Sync for Json {}
 
 impl Json {
-    /// Takes a further reference to a value that somewhere else is kept alive.
+    /// Takes a new reference to a value that has another owner.
     ///
     /// # Safety
-    /// `raw` is null or a valid value of jansson, for the time of this call.
+    /// `raw` is null or a value of jansson that is valid during this call.
     pub(super) unsafe fn borrowed(raw: *mut RawJson) -> Option<Self> {
         let raw = NonNull::new(raw)?;
-        // SAFETY: the caller says that it is valid.
+        // SAFETY: `raw` isn't null, so the caller guarantees that it is valid.
         unsafe { incref(raw) };
         Some(Self(raw))
     }
 
-    /// Takes over a reference.
+    /// Takes over a reference of the caller.
     ///
     /// # Safety
     /// `raw` is null or a valid value of jansson, and the caller gives up one reference to it.
@@ -49,7 +50,7 @@ impl Json {
         NonNull::new(raw).map(Self)
     }
 
-    /// Gives the reference to C, which releases it.
+    /// Hands the reference over to C, which must release it.
     pub(super) fn into_raw(self) -> *mut RawJson {
         let raw = self.0.as_ptr();
         std::mem::forget(self);
@@ -60,10 +61,10 @@ impl Json {
         self.0.as_ptr()
     }
 
-    /// Reads a text. Returns `None` when it isn't JSON, or has a number that jansson can't hold.
+    /// Parses a text. Returns `None` if it isn't JSON or contains a number that jansson can't represent.
     pub fn parse(text: &str) -> Option<Self> {
-        // SAFETY: the text is valid for its length, and jansson takes null for an error that isn't wanted.
-        // The result is null or a new reference.
+        // SAFETY: pointer and length belong to one text, and jansson allows null for the error. The result is null
+        // or a new reference, which `owned` takes over.
         unsafe {
             let raw = sys::json_loadb(
                 text.as_ptr().cast(),
@@ -75,8 +76,8 @@ impl Json {
         }
     }
 
-    /// The value in jansson's form. Returns `None` for a number that jansson can't hold.
-    pub fn of(value: &Value) -> Option<Self> {
+    /// Converts a value to jansson's form. Returns `None` if it contains a number that jansson can't represent.
+    pub fn from_value(value: &Value) -> Option<Self> {
         Self::parse(&value.to_string())
     }
 
@@ -85,29 +86,33 @@ impl Json {
     }
 }
 
+/// Returns the reference count of a value; `None` if the value isn't counted.
+///
 /// # Safety
-/// `raw` is a valid value.
+/// `raw` is a valid value, and the caller has a reference to it as long as it uses the result.
 unsafe fn count<'a>(raw: NonNull<RawJson>) -> Option<&'a AtomicUsize> {
-    // SAFETY: the field is valid as the value is, aligned as a `size_t`, and everything that changes it does so
-    // by atomic operations (see `Send`).
+    // SAFETY: the value is valid, so its member is, which is aligned as a `size_t`. It is changed only by atomic
+    // operations (see `Send`).
     let count = unsafe { AtomicUsize::from_ptr(&raw mut (*raw.as_ptr()).refcount) };
-    // The values `true`, `false` and `null` are not counted.
+    // The values `true`, `false` and `null` are static and not counted.
     (count.load(Ordering::Relaxed) != usize::MAX).then_some(count)
 }
 
+/// Takes a new reference to a value.
+///
 /// # Safety
 /// `raw` is a valid value.
 unsafe fn incref(raw: NonNull<RawJson>) {
-    // SAFETY: the caller says that it is valid.
+    // SAFETY: the caller guarantees that `raw` is valid.
     if let Some(count) = unsafe { count(raw) } {
-        // Relaxed: the caller has a reference already.
+        // Relaxed is enough, since the value is already kept alive by another reference.
         count.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 impl Clone for Json {
     fn clone(&self) -> Self {
-        // SAFETY: this holds a reference.
+        // SAFETY: this holds a reference, so the value is valid.
         unsafe { incref(self.0) };
         Self(self.0)
     }
@@ -115,8 +120,8 @@ impl Clone for Json {
 
 impl Drop for Json {
     fn drop(&mut self) {
-        // SAFETY: this holds a reference, which it gives up. The last one frees the value, as jansson's own
-        // `json_decref` does.
+        // SAFETY: this holds a reference, so the value is valid until the count is decremented. Whoever releases the
+        // last reference frees the value, as jansson's own `json_decref` does.
         unsafe {
             if let Some(count) = count(self.0)
                 && count.fetch_sub(1, Ordering::AcqRel) == 1
@@ -131,25 +136,25 @@ impl fmt::Debug for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.read::<Value>() {
             Ok(value) => value.fmt(f),
-            Err(error) => f.write_str(&error),
+            Err(error) => error.fmt(f),
         }
     }
 }
 
 impl Lend for Json {
-    fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, String> {
-        T::deserialize(self.node()).map_err(|error| error.to_string())
+    fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, ReadError> {
+        T::deserialize(self.node())
     }
 
     fn get(&self, key: &str) -> Option<Self> {
         let key = CString::new(key).ok()?;
-        // SAFETY: both are valid. jansson gives null for what is no object, and for a missing key; else a
-        // value that lives as long as its object, of which this holds a reference.
+        // SAFETY: the value and the key are valid. Jansson returns null if the value isn't an object or has no such
+        // key, else a member that lives as long as its object, to which this holds a reference.
         unsafe { Self::borrowed(sys::json_object_get(self.as_ptr(), key.as_ptr())) }
     }
 
     fn integer(&self, key: &CStr) -> Option<i64> {
-        // SAFETY: as in `get`; the member is read at once.
+        // SAFETY: as in `get`. The member is only read before this returns, while its object is alive.
         unsafe {
             let member = sys::json_object_get(self.as_ptr(), key.as_ptr()).as_ref()?;
             (member.kind == sys::JSON_INTEGER).then(|| sys::json_integer_value(member))
@@ -166,39 +171,40 @@ struct Node<'de> {
 }
 
 impl<'de> Node<'de> {
-    /// A part of this value.
-    fn part(self, raw: *mut RawJson) -> Result<Self, Error> {
-        let raw = NonNull::new(raw).ok_or_else(|| Error::custom("a missing value"))?;
+    /// Returns a member or element of this value as a node.
+    fn part(self, raw: *mut RawJson) -> Result<Self, ReadError> {
+        let raw = NonNull::new(raw).ok_or_else(|| ReadError::custom("a missing value"))?;
         Ok(Self { raw, depth: self.depth + 1, holder: self.holder })
     }
 
     fn kind(self) -> i32 {
-        // SAFETY: valid, as a part of what `holder` holds.
+        // SAFETY: `holder` keeps the value that contains this one alive, so this one is valid.
         unsafe { (*self.raw.as_ptr()).kind }
     }
 
-    fn str(self) -> Result<&'de str, Error> {
-        // SAFETY: a valid string. Its bytes live as long as it, so as long as `holder` is borrowed.
+    fn str(self) -> Result<&'de str, ReadError> {
+        // SAFETY: the value is valid, and jansson returns null if it isn't a string. The bytes live as long as the
+        // string and don't change, so they are valid as long as `holder` is borrowed.
         let bytes = unsafe {
             let start = sys::json_string_value(self.raw.as_ptr());
             let length = sys::json_string_length(self.raw.as_ptr());
             if start.is_null() {
-                return Err(Error::custom("a string that can't be read"));
+                return Err(ReadError::custom("a string that can't be read"));
             }
             std::slice::from_raw_parts(start.cast::<u8>(), length)
         };
-        std::str::from_utf8(bytes).map_err(|_| Error::custom("a string that isn't UTF-8"))
+        std::str::from_utf8(bytes).map_err(|_| ReadError::custom("a string that isn't UTF-8"))
     }
 
-    fn check_depth(self) -> Result<(), Error> {
+    fn check_depth(self) -> Result<(), ReadError> {
         match self.depth < MAX_DEPTH - 1 {
             true => Ok(()),
-            false => Err(Error::custom("recursion limit exceeded")),
+            false => Err(ReadError::custom("recursion limit exceeded")),
         }
     }
 
     fn members(self) -> Members<'de> {
-        // SAFETY: a valid object; null at the end.
+        // SAFETY: the value is valid. Jansson returns a null iterator for an empty object.
         let (iter, left) = unsafe {
             (sys::json_object_iter(self.raw.as_ptr()), sys::json_object_size(self.raw.as_ptr()))
         };
@@ -206,34 +212,16 @@ impl<'de> Node<'de> {
     }
 
     fn elements(self) -> Elements<'de> {
-        // SAFETY: a valid array.
+        // SAFETY: the value is valid.
         let left = unsafe { sys::json_array_size(self.raw.as_ptr()) };
         Elements { array: self, index: 0, length: left }
     }
 }
 
-/// Why a value can't be read.
-#[derive(Debug)]
-struct Error(String);
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Error {}
-
-impl serde::de::Error for Error {
-    fn custom<T: fmt::Display>(text: T) -> Self {
-        Self(text.to_string())
-    }
-}
-
 impl<'de> Deserializer<'de> for Node<'de> {
-    type Error = Error;
+    type Error = ReadError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         match self.kind() {
             sys::JSON_OBJECT => {
                 self.check_depth()?;
@@ -241,7 +229,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
                 let value = visitor.visit_map(&mut members)?;
                 match members.left {
                     0 => Ok(value),
-                    left => Err(Error::invalid_length(left, &"fewer members in the object")),
+                    left => Err(ReadError::invalid_length(left, &"fewer members in the object")),
                 }
             }
             sys::JSON_ARRAY => {
@@ -250,22 +238,23 @@ impl<'de> Deserializer<'de> for Node<'de> {
                 let value = visitor.visit_seq(&mut elements)?;
                 match elements.length - elements.index {
                     0 => Ok(value),
-                    _ => {
-                        Err(Error::invalid_length(elements.length, &"fewer elements in the array"))
-                    }
+                    _ => Err(ReadError::invalid_length(
+                        elements.length,
+                        &"fewer elements in the array",
+                    )),
                 }
             }
             sys::JSON_STRING => visitor.visit_borrowed_str(self.str()?),
             sys::JSON_INTEGER => {
-                // SAFETY: a valid integer.
+                // SAFETY: the value is valid, and its kind is an integer.
                 let integer = unsafe { sys::json_integer_value(self.raw.as_ptr()) };
-                // As a text is read: what isn't negative is unsigned.
+                // Like serde_json, pass a number that isn't negative as unsigned.
                 match u64::try_from(integer) {
                     Ok(unsigned) => visitor.visit_u64(unsigned),
                     Err(_) => visitor.visit_i64(integer),
                 }
             }
-            // SAFETY: a valid real.
+            // SAFETY: the value is valid, and its kind is a real.
             sys::JSON_REAL => visitor.visit_f64(unsafe { sys::json_real_value(self.raw.as_ptr()) }),
             sys::JSON_TRUE => visitor.visit_bool(true),
             sys::JSON_FALSE => visitor.visit_bool(false),
@@ -273,7 +262,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
         }
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         match self.kind() > sys::JSON_FALSE {
             true => visitor.visit_none(),
             false => visitor.visit_some(self),
@@ -284,7 +273,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Error> {
+    ) -> Result<V::Value, ReadError> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -293,7 +282,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
         _: &'static str,
         _: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Error> {
+    ) -> Result<V::Value, ReadError> {
         match self.kind() {
             sys::JSON_STRING => visitor.visit_enum(self.str()?.into_deserializer()),
             sys::JSON_OBJECT => {
@@ -303,30 +292,33 @@ impl<'de> Deserializer<'de> for Node<'de> {
                 match members.next() {
                     Some(name) if is_one => visitor
                         .visit_enum(Variant { name: name?, value: self.part(members.value)? }),
-                    _ => Err(Error::invalid_value(Unexpected::Map, &"an object with a single key")),
+                    _ => Err(ReadError::invalid_value(
+                        Unexpected::Map,
+                        &"an object with a single key",
+                    )),
                 }
             }
-            _ => Err(Error::custom("invalid type: expected string or object")),
+            _ => Err(ReadError::custom("invalid type: expected string or object")),
         }
     }
 
-    // As for a text, what is asked for must be there: the visitor of a map takes null too.
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    // Like serde_json, require an object here: some visitors of maps accept null as well.
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         match self.kind() {
             sys::JSON_OBJECT => self.deserialize_any(visitor),
-            _ => Err(Error::custom("invalid type: expected a map")),
+            _ => Err(ReadError::custom("invalid type: expected a map")),
         }
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         match self.kind() {
             sys::JSON_ARRAY => self.deserialize_any(visitor),
-            _ => Err(Error::custom("invalid type: expected a sequence")),
+            _ => Err(ReadError::custom("invalid type: expected a sequence")),
         }
     }
 
-    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        // Without a look at it: jobspecs and R are large, and most handlers don't ask for them.
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        // Don't visit the value: jobspecs and R are large, and most handlers don't ask for them.
         visitor.visit_unit()
     }
 
@@ -336,23 +328,23 @@ impl<'de> Deserializer<'de> for Node<'de> {
     }
 }
 
-/// What is left of an object's members.
+/// The remaining members of an object.
 struct Members<'de> {
     object: Node<'de>,
     iter: *mut c_void,
-    /// The value whose key was read last.
+    /// The value that belongs to the last key.
     value: *mut RawJson,
     left: usize,
 }
 
 impl<'de> Members<'de> {
-    /// Goes on to the next member, and returns its key.
-    fn next(&mut self) -> Option<Result<&'de str, Error>> {
+    /// Advances to the next member and returns its key.
+    fn next(&mut self) -> Option<Result<&'de str, ReadError>> {
         if self.iter.is_null() {
             return None;
         }
-        // SAFETY: the object is valid and isn't changed, so that its iterator stays valid. A key lives as long as
-        // its object, so as long as `holder` is borrowed.
+        // SAFETY: the object is valid and doesn't change, so its iterator, which isn't null, stays valid. A key is
+        // NUL-terminated and lives as long as its object, so as long as `holder` is borrowed.
         let key = unsafe {
             let key = CStr::from_ptr(sys::json_object_iter_key(self.iter));
             self.value = sys::json_object_iter_value(self.iter);
@@ -360,24 +352,24 @@ impl<'de> Members<'de> {
             key
         };
         self.left = self.left.saturating_sub(1);
-        Some(key.to_str().map_err(|_| Error::custom("a key that isn't UTF-8")))
+        Some(key.to_str().map_err(|_| ReadError::custom("a key that isn't UTF-8")))
     }
 }
 
 impl<'de> MapAccess<'de> for &mut Members<'de> {
-    type Error = Error;
+    type Error = ReadError;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(
         &mut self,
         seed: K,
-    ) -> Result<Option<K::Value>, Error> {
+    ) -> Result<Option<K::Value>, ReadError> {
         match self.next() {
             None => Ok(None),
             Some(key) => seed.deserialize(Key(key?)).map(Some),
         }
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, ReadError> {
         seed.deserialize(self.object.part(self.value)?)
     }
 
@@ -386,12 +378,12 @@ impl<'de> MapAccess<'de> for &mut Members<'de> {
     }
 }
 
-/// A key of an object. As in a text, a map may have numbers and booleans as keys.
+/// A key of an object. As in serde_json, the keys of a map can be read as numbers and booleans.
 struct Key<'de>(&'de str);
 
 macro_rules! parsed_keys {
     ($($method:ident $visit:ident)*) => { $(
-        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
             match self.0.parse() {
                 Ok(key) => visitor.$visit(key),
                 Err(_) => visitor.visit_borrowed_str(self.0),
@@ -401,13 +393,13 @@ macro_rules! parsed_keys {
 }
 
 impl<'de> Deserializer<'de> for Key<'de> {
-    type Error = Error;
+    type Error = ReadError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         visitor.visit_borrowed_str(self.0)
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         visitor.visit_some(self)
     }
 
@@ -415,7 +407,7 @@ impl<'de> Deserializer<'de> for Key<'de> {
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Error> {
+    ) -> Result<V::Value, ReadError> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -424,7 +416,7 @@ impl<'de> Deserializer<'de> for Key<'de> {
         _: &'static str,
         _: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Error> {
+    ) -> Result<V::Value, ReadError> {
         visitor.visit_enum(self.0.into_deserializer())
     }
 
@@ -443,7 +435,7 @@ impl<'de> Deserializer<'de> for Key<'de> {
     }
 }
 
-/// What is left of an array's elements.
+/// The remaining elements of an array.
 struct Elements<'de> {
     array: Node<'de>,
     index: usize,
@@ -451,16 +443,16 @@ struct Elements<'de> {
 }
 
 impl<'de> SeqAccess<'de> for &mut Elements<'de> {
-    type Error = Error;
+    type Error = ReadError;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(
         &mut self,
         seed: T,
-    ) -> Result<Option<T::Value>, Error> {
+    ) -> Result<Option<T::Value>, ReadError> {
         if self.index >= self.length {
             return Ok(None);
         }
-        // SAFETY: a valid array; null for an index that it doesn't have.
+        // SAFETY: the array is valid. Jansson returns null for an index that is out of range.
         let element = unsafe { sys::json_array_get(self.array.raw.as_ptr(), self.index) };
         self.index += 1;
         seed.deserialize(self.array.part(element)?).map(Some)
@@ -471,39 +463,39 @@ impl<'de> SeqAccess<'de> for &mut Elements<'de> {
     }
 }
 
-/// A variant of an enum: an object of one member.
+/// A variant of an enum: an object with one member.
 struct Variant<'de> {
     name: &'de str,
     value: Node<'de>,
 }
 
 impl<'de> EnumAccess<'de> for Variant<'de> {
-    type Error = Error;
+    type Error = ReadError;
     type Variant = Node<'de>;
 
     fn variant_seed<V: DeserializeSeed<'de>>(
         self,
         seed: V,
-    ) -> Result<(V::Value, Node<'de>), Error> {
+    ) -> Result<(V::Value, Node<'de>), ReadError> {
         Ok((seed.deserialize(Key(self.name))?, self.value))
     }
 }
 
 impl<'de> VariantAccess<'de> for Node<'de> {
-    type Error = Error;
+    type Error = ReadError;
 
-    fn unit_variant(self) -> Result<(), Error> {
+    fn unit_variant(self) -> Result<(), ReadError> {
         serde::Deserialize::deserialize(self)
     }
 
-    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Error> {
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, ReadError> {
         seed.deserialize(self)
     }
 
-    fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Error> {
+    fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, ReadError> {
         match self.kind() {
             sys::JSON_ARRAY => self.deserialize_any(visitor),
-            _ => Err(Error::custom("invalid type: expected tuple variant")),
+            _ => Err(ReadError::custom("invalid type: expected tuple variant")),
         }
     }
 
@@ -511,7 +503,7 @@ impl<'de> VariantAccess<'de> for Node<'de> {
         self,
         _: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Error> {
+    ) -> Result<V::Value, ReadError> {
         self.deserialize_any(visitor)
     }
 }

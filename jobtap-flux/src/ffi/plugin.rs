@@ -1,4 +1,6 @@
-//! The functions behind the safe trait [`Flux`].
+//! Implements the safe trait [`Flux`] with the functions of libflux.
+//!
+//! A string or a value whose pointer is passed to C lives until the call has returned, and Flux copies what it keeps.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -13,67 +15,69 @@ use serde_json::{Map, Value};
 use super::entry;
 use super::json::Json;
 use super::sys::{self, Broker, FutureHandle, Message, PluginArgs, PluginHandle, Watcher};
-use crate::flux::{Errno, Flux};
+use crate::flux::{Errno, Flux, KvsError};
 
-/// How long a look-up or a last commit may take. The KVS answers within a millisecond; without it the
-/// instance is at its end, and must not hang in a plugin.
+/// The timeout of a look-up or a last commit, in seconds. The KVS answers within a millisecond. If it doesn't answer,
+/// the instance is ending and must not hang in a plugin.
 const PATIENCE: f64 = 30.0;
 
-/// A plugin handle of Flux, and what belongs to it.
+/// A plugin handle of Flux, and the watchers, futures and requests that belong to it.
 ///
-/// It is made in `flux_plugin_init` and dropped in the destructor of an aux item of the handle, so that the
-/// handle and the broker's are valid as long as it is.
+/// It is created in `flux_plugin_init` and dropped in the destructor of an aux item of the handle, so the plugin
+/// handle and the broker handle are valid as long as this value exists.
 #[derive(Debug)]
 pub(crate) struct Plugin {
     handle: NonNull<PluginHandle>,
     broker: NonNull<Broker>,
-    /// What callbacks get as their argument: the `Loaded` that owns this. Null until that is in its place.
+    /// The argument of all callbacks: the `Loaded` that owns this. Null until that has its final address.
     argument: Cell<*mut c_void>,
     timer: Cell<*mut Watcher>,
     wake: Cell<*mut Watcher>,
-    /// Futures with a continuation that has not run, and what they are.
+    /// The futures whose continuation hasn't run yet, and their purpose.
     futures: RefCell<HashMap<*mut FutureHandle, Waiting>>,
-    /// Requests that have not had their last response.
+    /// The requests to which the last response hasn't been sent. Each holds a reference to its message.
     requests: RefCell<HashMap<ReplyTo, NonNull<Message>>>,
     next_request: Cell<u64>,
 }
 
-/// What a future is for.
+/// The purpose of a future.
 #[derive(Debug)]
 enum Waiting {
     /// A commit.
     Commit,
-    /// A request that only its failure is logged of, as this.
+    /// A request whose response is ignored; an error is logged with this text.
     Rpc(String),
-    /// The instance's resources, which are followed.
+    /// A watch on the instance's resources.
     Resources,
 }
 
-/// What a future has come to.
+/// The result of a future.
 pub(super) enum Ready {
-    /// A commit.
-    Committed(Result<(), String>),
-    /// Something to log.
+    /// A commit has succeeded or failed.
+    Committed(Result<(), KvsError>),
+    /// A request has failed: the text is to be logged.
     Failed(String),
-    /// The instance's resources.
+    /// The instance's resources have changed.
     Resources(Value),
-    /// Nothing.
+    /// There is nothing to do.
     Nothing,
 }
 
 fn c_string(text: &str) -> CString {
-    // Cut at a NUL, which no text for C can have.
+    // Truncate at a NUL, which a C string can't contain.
     let text = text.split('\0').next().unwrap_or_default();
     CString::new(text).unwrap_or_default()
 }
 
+/// Copies a C string; `None` for null.
+///
 /// # Safety
-/// `text` is null or a string that ends with NUL.
+/// `text` is null or a NUL-terminated string.
 pub(super) unsafe fn string(text: *const c_char) -> Option<String> {
     if text.is_null() {
         return None;
     }
-    // SAFETY: the caller says so.
+    // SAFETY: `text` isn't null, so the caller guarantees a NUL-terminated string.
     Some(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 
@@ -89,11 +93,13 @@ fn check(result: c_int) -> Result<(), Errno> {
     }
 }
 
+/// Describes the error of a future or, if it has none, the system's last error.
+///
 /// # Safety
 /// `future` is valid.
 unsafe fn error_of(future: *mut FutureHandle) -> String {
     let errno = errno();
-    // SAFETY: the caller says that it is valid; the text is copied at once.
+    // SAFETY: the caller guarantees that the future is valid. The text, which the future owns, is copied at once.
     let text = unsafe {
         match sys::flux_future_has_error(future) {
             true => string(sys::flux_future_error_string(future)),
@@ -104,10 +110,13 @@ unsafe fn error_of(future: *mut FutureHandle) -> String {
 }
 
 impl Plugin {
+    /// Wraps a plugin handle.
+    ///
     /// # Safety
-    /// `handle` is the handle that `flux_plugin_init` was called with, and this is dropped before it ends.
+    /// `handle` is the handle with which Flux has called `flux_plugin_init`, and the result is dropped before Flux
+    /// destroys the handle.
     pub(super) unsafe fn new(handle: NonNull<PluginHandle>) -> Result<Self, Errno> {
-        // SAFETY: the caller says that the handle is valid.
+        // SAFETY: the caller guarantees that the handle is valid.
         let broker = unsafe { sys::flux_jobtap_get_flux(handle.as_ptr()) };
         let broker = NonNull::new(broker).ok_or_else(errno)?;
         Ok(Self {
@@ -134,21 +143,21 @@ impl Plugin {
         self.argument.set(argument);
     }
 
-    /// Ties a value to the handle: `free` is called with it when Flux destroys the handle.
+    /// Attaches a value to the handle: Flux calls `free` with it when it destroys the handle.
     ///
     /// # Safety
-    /// `free` may be called with `value`, once and on this thread.
+    /// It is sound to call `free` with `value` once, on this thread, when the handle is destroyed.
     pub(super) unsafe fn own(
         &self,
         key: &CStr,
         value: *mut c_void,
         free: sys::Free,
     ) -> Result<(), Errno> {
-        // SAFETY: the handle is valid, Flux copies the key, and the caller answers for the rest.
+        // SAFETY: the handle is valid, Flux copies the key, and the caller guarantees that `free` may be called.
         check(unsafe { sys::flux_plugin_aux_set(self.p(), key.as_ptr(), value, Some(free)) })
     }
 
-    /// The file that was loaded.
+    /// Returns the path of the loaded file.
     pub(super) fn path(&self) -> String {
         // SAFETY: the handle is valid, and the text is copied.
         unsafe { string(sys::flux_plugin_get_path(self.p())) }.unwrap_or_default()
@@ -156,22 +165,23 @@ impl Plugin {
 
     /// `flux_plugin_set_name`
     pub(super) fn set_name(&self, name: &str) {
-        // SAFETY: both are valid; Flux copies the name. It fails only without memory.
+        // SAFETY: the handle and the name are valid; Flux copies the name. It fails only if memory is exhausted.
         let _ = unsafe { sys::flux_plugin_set_name(self.p(), c_string(name).as_ptr()) };
     }
 
     /// `flux_jobtap_set_load_sort_order`
     pub(super) fn set_load_sort_order(&self, mode: &str) -> Result<(), Errno> {
         let mode = c_string(mode);
-        // SAFETY: both are valid; Flux copies the mode.
+        // SAFETY: the handle and the mode are valid; Flux copies the mode.
         check(unsafe { sys::flux_jobtap_set_load_sort_order(self.p(), mode.as_ptr()) })
     }
 
-    /// Makes the timer, and the watcher of the inbox.
+    /// Creates the timer and the watcher of the inbox.
     pub(super) fn watch(&self, inbox: c_int) -> Result<(), Errno> {
         let argument = self.argument.get();
-        // SAFETY: the broker's handle is valid and has a reactor. The watchers are destroyed in `drop`, before
-        // their argument ends, which owns this. `inbox` lives as long as the argument, which owns it too.
+        // SAFETY: the broker handle is valid and has a reactor. `close` destroys the watchers before their argument,
+        // the `Loaded` that owns this, is freed. `inbox` lives as long, since the `Loaded` owns it too. A watcher that
+        // can't be created is null and isn't started.
         unsafe {
             let reactor = sys::flux_get_reactor(self.h());
             let timer =
@@ -193,25 +203,27 @@ impl Plugin {
         Ok(())
     }
 
-    /// Follows the instance's resources in the KVS.
+    /// Starts a watch on the instance's resources in the KVS.
     pub(super) fn follow_resources(&self) {
         let flags = sys::FLUX_KVS_WATCH | sys::FLUX_KVS_WAITCREATE;
-        // SAFETY: the broker's handle is valid, null is the default namespace, and Flux copies the key.
+        // SAFETY: the broker handle and the key are valid, and null means the default namespace.
         let future =
             unsafe { sys::flux_kvs_lookup(self.h(), ptr::null(), flags, c"resource.R".as_ptr()) };
         self.then(future, Waiting::Resources);
     }
 
-    /// Has `on_future` called for a future, and keeps it until then.
+    /// Registers `on_future` as the continuation of a future and keeps the future until it is called. Returns false,
+    /// and destroys the future, if that fails.
     fn then(&self, future: *mut FutureHandle, waiting: Waiting) -> bool {
         if future.is_null() {
             return false;
         }
-        // SAFETY: the future is new. It is destroyed in `drop` or in `ready`, so before its argument ends.
+        // SAFETY: the future isn't null and is ours. `ready`, `kvs_commit_and_wait` or `close` destroys it before its
+        // argument is freed.
         let result =
             unsafe { sys::flux_future_then(future, -1.0, entry::on_future, self.argument.get()) };
         if result < 0 {
-            // SAFETY: it is ours, and nothing else has it.
+            // SAFETY: the future is ours and isn't in `futures`, so it is destroyed once.
             unsafe { sys::flux_future_destroy(future) };
             return false;
         }
@@ -219,22 +231,23 @@ impl Plugin {
         true
     }
 
-    /// A future is ready.
+    /// Takes the result of a future that is ready.
     ///
     /// # Safety
-    /// `future` is the one that `on_future` was called with.
+    /// `future` is the one with which Flux has called `on_future`.
     pub(super) unsafe fn ready(&self, future: *mut FutureHandle) -> Ready {
         let Some(waiting) = self.futures.borrow_mut().remove(&future) else {
             return Ready::Nothing;
         };
         if let Waiting::Resources = waiting {
             let mut text = ptr::null();
-            // SAFETY: the future is valid; the text is valid until it is reset, and copied before.
+            // SAFETY: the future was in `futures`, so it is valid. Its text is valid until the future is reset, and is
+            // copied before. If the future is destroyed, it is no longer in `futures`.
             let value = unsafe {
                 let result = sys::flux_kvs_lookup_get(future, &raw mut text);
                 if result < 0 {
                     sys::flux_future_destroy(future);
-                    // Without resource.R, or when the instance is at its end.
+                    // There is no resource.R, or the instance is ending.
                     return Ready::Nothing;
                 }
                 let value = string(text).and_then(|text| serde_json::from_str(&text).ok());
@@ -244,7 +257,7 @@ impl Plugin {
             self.futures.borrow_mut().insert(future, Waiting::Resources);
             return value.map_or(Ready::Nothing, Ready::Resources);
         }
-        // SAFETY: the future is valid, and was taken out of `futures`, so that it is destroyed once.
+        // SAFETY: the future was in `futures`, so it is valid. It isn't any more, so it is destroyed once.
         let result = unsafe {
             let result = match sys::flux_future_get(future, ptr::null_mut()) {
                 0.. => Ok(()),
@@ -254,20 +267,20 @@ impl Plugin {
             result
         };
         match (waiting, result) {
-            (Waiting::Commit, result) => Ready::Committed(result),
+            (Waiting::Commit, result) => Ready::Committed(result.map_err(KvsError::Refused)),
             (Waiting::Rpc(what), Err(error)) => Ready::Failed(format!("{what}: {error}")),
             _ => Ready::Nothing,
         }
     }
 
-    /// Keeps a request until its last response.
+    /// Keeps a request until the last response to it is sent.
     ///
     /// # Safety
-    /// `message` is valid for the time of this call.
+    /// `message` is valid during this call.
     pub(super) unsafe fn keep(&self, message: *const Message) -> Option<ReplyTo> {
         let to = ReplyTo(self.next_request.get());
         self.next_request.set(to.0 + 1);
-        // SAFETY: the caller says that it is valid; this takes a reference of our own.
+        // SAFETY: the caller guarantees that the message is valid. This takes a reference of our own.
         let message = unsafe { sys::flux_msg_incref(message) };
         self.requests.borrow_mut().insert(to, NonNull::new(message.cast_mut())?);
         Some(to)
@@ -281,24 +294,24 @@ impl Plugin {
         let Some(message) = found else { return };
         call(message.as_ptr());
         if is_last {
-            // SAFETY: the reference that `keep` took, which is out of the map.
+            // SAFETY: this releases the reference that `keep` has taken. The request isn't in the map any more.
             unsafe { sys::flux_msg_decref(message.as_ptr()) };
         }
     }
 
-    fn commit(&self, values: &[(String, String)]) -> Result<*mut FutureHandle, String> {
-        // SAFETY: the transaction is ours and destroyed at the end; Flux copies keys and values, and what it
-        // needs of the transaction.
+    fn commit(&self, values: &[(String, String)]) -> Result<*mut FutureHandle, KvsError> {
+        // SAFETY: the transaction isn't null and is ours, and is destroyed once, at the end. Flux copies the keys, the
+        // values, and what the commit needs from the transaction.
         unsafe {
             let txn = sys::flux_kvs_txn_create();
             if txn.is_null() {
-                return Err(errno().to_string());
+                return Err(errno().into());
             }
             let mut failed = None;
             for (key, value) in values {
                 let (c_key, c_value) = (c_string(key), c_string(value));
                 if sys::flux_kvs_txn_put(txn, 0, c_key.as_ptr(), c_value.as_ptr()) < 0 {
-                    failed = Some(format!("{key}: {}", errno()));
+                    failed = Some(KvsError::Put { key: key.clone(), errno: errno() });
                     break;
                 }
             }
@@ -309,16 +322,16 @@ impl Plugin {
             let error = errno();
             sys::flux_kvs_txn_destroy(txn);
             match future.is_null() {
-                true => Err(failed.unwrap_or_else(|| error.to_string())),
+                true => Err(failed.unwrap_or(error.into())),
                 false => Ok(future),
             }
         }
     }
 
-    /// Destroys the futures, watchers and requests. What has not come by then does not come any more.
+    /// Destroys the futures and watchers and drops the requests. After this, Flux calls nothing for them.
     pub(super) fn close(&self) {
         for (future, waiting) in self.futures.borrow_mut().drain() {
-            // SAFETY: each is ours, and is destroyed once, since it is out of the map.
+            // SAFETY: each future is ours and is destroyed once, since it isn't in the map any more.
             unsafe {
                 if let Waiting::Resources = waiting {
                     let _ = sys::flux_kvs_lookup_cancel(future);
@@ -328,7 +341,7 @@ impl Plugin {
         }
         for watcher in [self.timer.take(), self.wake.take()] {
             if !watcher.is_null() {
-                // SAFETY: ours, and taken out of its cell.
+                // SAFETY: the watcher is ours and is destroyed once, since it isn't in its cell any more.
                 unsafe {
                     sys::flux_watcher_stop(watcher);
                     sys::flux_watcher_destroy(watcher);
@@ -336,7 +349,7 @@ impl Plugin {
             }
         }
         for (_, message) in self.requests.borrow_mut().drain() {
-            // SAFETY: the reference that `keep` took.
+            // SAFETY: this releases the reference that `keep` has taken, once.
             unsafe { sys::flux_msg_decref(message.as_ptr()) };
         }
     }
@@ -352,12 +365,12 @@ impl Flux for Plugin {
     type Json = Json;
 
     fn now(&self) -> f64 {
-        // SAFETY: the broker's handle is valid and has a reactor.
+        // SAFETY: the broker handle is valid and has a reactor.
         unsafe { sys::flux_reactor_now(sys::flux_get_reactor(self.h())) }
     }
 
     fn attribute(&self, name: &str) -> Option<String> {
-        // SAFETY: both are valid; the text is copied.
+        // SAFETY: the broker handle and the name are valid; the result is copied.
         unsafe { string(sys::flux_attr_get(self.h(), c_string(name).as_ptr())) }
     }
 
@@ -375,14 +388,14 @@ impl Flux for Plugin {
             Level::Debug => 7,
         };
         let text = c_string(text);
-        // SAFETY: the broker's handle is valid, and "%s" takes one string.
+        // SAFETY: the broker handle is valid, and "%s" takes one string.
         let _ = unsafe { sys::flux_log(self.h(), level, c"%s".as_ptr(), text.as_ptr()) };
     }
 
     fn add_handler(&self, topic: &str) -> Result<(), Errno> {
         let topic = c_string(topic);
-        // SAFETY: all are valid; Flux copies the topic. The argument lives until the handle's aux items are
-        // destroyed, and Flux calls no handler then.
+        // SAFETY: the handle and the topic are valid; Flux copies the topic. The argument lives until Flux destroys the
+        // handle's aux items, after which it calls no handler.
         check(unsafe {
             sys::flux_plugin_add_handler(
                 self.p(),
@@ -394,15 +407,16 @@ impl Flux for Plugin {
     }
 
     fn service_register(&self, plugin: &str, method: &str, guests: bool) -> Result<(), Errno> {
-        // Flux names a service after the plugin's handle, which may stand for several of ours.
+        // Flux names a service after the plugin handle, which may contain several of our plugins. So give it the name
+        // of this plugin for a moment.
         // SAFETY: the handle is valid, and the text is copied.
         let name = unsafe { string(sys::flux_plugin_get_name(self.p())) };
         self.set_name(plugin.strip_prefix('.').unwrap_or(plugin));
         let c_method = c_string(method);
         let method = if method.is_empty() { ptr::null() } else { c_method.as_ptr() };
         let roles = if guests { sys::FLUX_ROLE_USER } else { 0 };
-        // SAFETY: all are valid; Flux copies the method. The argument lives until the handle's aux items are
-        // destroyed, and Flux dispatches no message meanwhile.
+        // SAFETY: the handle is valid, and the method is valid or null; Flux copies it. The argument lives until Flux
+        // destroys the handle's aux items, during which it dispatches no message.
         let registered = check(unsafe {
             sys::flux_jobtap_service_register_ex(
                 self.p(),
@@ -419,8 +433,8 @@ impl Flux for Plugin {
     }
 
     fn job_lookup(&self, job: JobId) -> Result<Json, Errno> {
-        // SAFETY: the handle is valid. The arguments are ours: their object is lent by "o", a reference of our
-        // own is taken, and then they are destroyed.
+        // SAFETY: the handle is valid. The arguments aren't null and are ours: they are destroyed once, after
+        // `input_of` has taken a reference of its own to their object.
         unsafe {
             let args = sys::flux_jobtap_job_lookup(self.p(), job.as_u64());
             if args.is_null() {
@@ -439,7 +453,7 @@ impl Flux for Plugin {
 
     fn dependency_add(&self, job: JobId, description: &str) -> Result<(), Errno> {
         let description = c_string(description);
-        // SAFETY: all are valid; Flux copies the text. So for the functions below.
+        // SAFETY: the handle and the description are valid; Flux copies the description.
         check(unsafe {
             sys::flux_jobtap_dependency_add(self.p(), job.as_u64(), description.as_ptr())
         })
@@ -447,7 +461,7 @@ impl Flux for Plugin {
 
     fn dependency_remove(&self, job: JobId, description: &str) -> Result<(), Errno> {
         let description = c_string(description);
-        // SAFETY: see `dependency_add`.
+        // SAFETY: as in `dependency_add`.
         check(unsafe {
             sys::flux_jobtap_dependency_remove(self.p(), job.as_u64(), description.as_ptr())
         })
@@ -461,14 +475,15 @@ impl Flux for Plugin {
     ) -> Result<(), Errno> {
         let name = c_string(name);
         let Some(context) = context else {
-            // SAFETY: see `dependency_add`; a null format is an event without a context.
+            // SAFETY: as in `dependency_add`; a null format means an event without a context.
             return check(unsafe {
                 sys::flux_jobtap_event_post_pack(self.p(), job.as_u64(), name.as_ptr(), ptr::null())
             });
         };
         let text = serde_json::to_string(context).map_err(|_| Errno::EINVAL)?;
         let context = Json::parse(&text).ok_or(Errno::EINVAL)?;
-        // SAFETY: as above. "O" takes a reference of its own to the value, which this keeps until then.
+        // SAFETY: as in `dependency_add`. "O" takes a reference of its own to `context`, which lives until the call has
+        // returned.
         check(unsafe {
             sys::flux_jobtap_event_post_pack(
                 self.p(),
@@ -482,7 +497,7 @@ impl Flux for Plugin {
 
     fn prolog_finish(&self, job: JobId, description: &str, status: i32) -> Result<(), Errno> {
         let description = c_string(description);
-        // SAFETY: see `dependency_add`.
+        // SAFETY: as in `dependency_add`.
         check(unsafe {
             sys::flux_jobtap_prolog_finish(self.p(), job.as_u64(), description.as_ptr(), status)
         })
@@ -490,7 +505,7 @@ impl Flux for Plugin {
 
     fn epilog_finish(&self, job: JobId, description: &str, status: i32) -> Result<(), Errno> {
         let description = c_string(description);
-        // SAFETY: see `dependency_add`.
+        // SAFETY: as in `dependency_add`.
         check(unsafe {
             sys::flux_jobtap_epilog_finish(self.p(), job.as_u64(), description.as_ptr(), status)
         })
@@ -504,7 +519,7 @@ impl Flux for Plugin {
         note: &str,
     ) -> Result<(), Errno> {
         let (kind, note) = (c_string(kind), c_string(note));
-        // SAFETY: see `dependency_add`; "%s" takes one string.
+        // SAFETY: as in `dependency_add`; "%s" takes one string.
         check(unsafe {
             sys::flux_jobtap_raise_exception(
                 self.p(),
@@ -529,13 +544,13 @@ impl Flux for Plugin {
 
     fn job_set_flag(&self, job: JobId, flag: &str) -> Result<(), Errno> {
         let flag = c_string(flag);
-        // SAFETY: see `dependency_add`.
+        // SAFETY: as in `dependency_add`.
         check(unsafe { sys::flux_jobtap_job_set_flag(self.p(), job.as_u64(), flag.as_ptr()) })
     }
 
     fn rpc(&self, topic: &str, payload: &Value, what: String) {
         let (topic, payload) = (c_string(topic), c_string(&payload.to_string()));
-        // SAFETY: the broker's handle is valid; Flux copies topic and payload.
+        // SAFETY: the broker handle, the topic and the payload are valid; Flux copies both texts.
         let future = unsafe {
             sys::flux_rpc(self.h(), topic.as_ptr(), payload.as_ptr(), sys::FLUX_NODEID_ANY, 0)
         };
@@ -544,15 +559,16 @@ impl Flux for Plugin {
         }
     }
 
-    fn kvs_lookup(&self, key: &str) -> Result<Option<String>, String> {
+    fn kvs_lookup(&self, key: &str) -> Result<Option<String>, KvsError> {
         let key = c_string(key);
         let mut text = ptr::null();
-        // SAFETY: the broker's handle is valid, Flux copies the key, and the future is ours: its text is copied
-        // before it is destroyed. The wait handles no other message, so that nothing is called back meanwhile.
+        // SAFETY: the broker handle and the key are valid. The future isn't null and is ours: it is destroyed once,
+        // after its text has been copied. While this waits, Flux dispatches no other message, so it calls nothing of
+        // ours.
         unsafe {
             let future = sys::flux_kvs_lookup(self.h(), ptr::null(), 0, key.as_ptr());
             if future.is_null() {
-                return Err(errno().to_string());
+                return Err(errno().into());
             }
             let waited = sys::flux_future_wait_for(future, PATIENCE);
             let result = match waited {
@@ -562,22 +578,22 @@ impl Flux for Plugin {
             let found = match result {
                 0.. => Ok(Some(string(text).unwrap_or_default())),
                 _ if errno() == Errno::ENOENT => Ok(None),
-                _ => Err(error_of(future)),
+                _ => Err(KvsError::Refused(error_of(future))),
             };
             sys::flux_future_destroy(future);
             found
         }
     }
 
-    fn kvs_commit(&self, values: &[(String, String)]) -> Result<(), String> {
+    fn kvs_commit(&self, values: &[(String, String)]) -> Result<(), KvsError> {
         let future = self.commit(values)?;
         match self.then(future, Waiting::Commit) {
             true => Ok(()),
-            false => Err(errno().to_string()),
+            false => Err(errno().into()),
         }
     }
 
-    fn kvs_commit_and_wait(&self, values: &[(String, String)]) -> Result<(), String> {
+    fn kvs_commit_and_wait(&self, values: &[(String, String)]) -> Result<(), KvsError> {
         let mut waited = Ok(());
         let pending: Vec<*mut FutureHandle> = {
             let mut futures = self.futures.borrow_mut();
@@ -585,21 +601,24 @@ impl Flux for Plugin {
             commits.map(|(future, _)| future).collect()
         };
         let last = match values.is_empty() {
-            true => None,
-            false => Some(self.commit(values)?),
+            true => Ok(None),
+            false => self.commit(values).map(Some),
         };
-        for future in pending.into_iter().chain(last) {
-            // SAFETY: each is ours, and is destroyed once: it is out of the map, or was never in it.
+        // The pending ones are waited for and destroyed also if the last one can't be sent: Flux would call their
+        // continuations when this plugin is unloaded.
+        let sent = last.as_ref().ok().copied().flatten();
+        for future in pending.into_iter().chain(sent) {
+            // SAFETY: each future is ours and is destroyed once: it isn't in the map any more, or never was.
             unsafe {
                 if sys::flux_future_wait_for(future, PATIENCE) < 0
                     || sys::flux_future_get(future, ptr::null_mut()) < 0
                 {
-                    waited = Err(error_of(future));
+                    waited = Err(KvsError::Refused(error_of(future)));
                 }
                 sys::flux_future_destroy(future);
             }
         }
-        waited
+        last.and(waited)
     }
 
     fn set_timer(&self, after: Option<f64>) {
@@ -607,7 +626,7 @@ impl Flux for Plugin {
         if timer.is_null() {
             return;
         }
-        // SAFETY: the watcher is ours. A timer is reset while it is stopped.
+        // SAFETY: the watcher is ours and isn't null. Flux requires that a timer is stopped when it is reset.
         unsafe {
             sys::flux_watcher_stop(timer);
             if let Some(after) = after {
@@ -620,7 +639,8 @@ impl Flux for Plugin {
     fn respond(&self, to: ReplyTo, payload: &Value, is_last: bool) {
         let payload = c_string(&payload.to_string());
         self.with_request(to, is_last, |message| {
-            // SAFETY: the message is one that is kept; Flux copies the payload. It fails when the client has gone.
+            // SAFETY: `with_request` releases the reference to the message only after this call, and Flux copies the
+            // payload. The call fails if the client has disconnected.
             let _ = unsafe { sys::flux_respond(self.h(), message, payload.as_ptr()) };
         });
     }
@@ -629,19 +649,20 @@ impl Flux for Plugin {
         let c_text = c_string(text);
         let text = if text.is_empty() { ptr::null() } else { c_text.as_ptr() };
         self.with_request(to, true, |message| {
-            // SAFETY: as above; null is no text.
+            // SAFETY: as in `respond`; null means that there is no text.
             let _ = unsafe { sys::flux_respond_error(self.h(), message, errno, text) };
         });
     }
 }
 
-/// The object of a call's arguments.
+/// Returns the input object of a callback's arguments.
 ///
 /// # Safety
 /// `args` is valid.
 pub(super) unsafe fn input_of(args: *mut PluginArgs) -> Option<Json> {
     let mut raw: *mut sys::RawJson = ptr::null_mut();
-    // SAFETY: the caller says that it is valid; "o" lends the object, of which a reference is taken at once.
+    // SAFETY: the caller guarantees that `args` is valid. "o" lends the object, to which `borrowed` takes a reference
+    // at once.
     unsafe {
         let flags = sys::FLUX_PLUGIN_ARG_IN;
         match sys::flux_plugin_arg_unpack(args, flags, c"o".as_ptr(), &raw mut raw) {
@@ -651,41 +672,41 @@ pub(super) unsafe fn input_of(args: *mut PluginArgs) -> Option<Json> {
     }
 }
 
-/// Sets a member of the arguments that a call returns.
+/// Sets a member of the output object of a callback. Returns whether that was possible.
 ///
 /// # Safety
 /// `args` is valid.
 pub(super) unsafe fn set_out(args: *mut PluginArgs, key: &str, value: &Value) -> bool {
     let (key, flags) = (c_string(key), sys::FLUX_PLUGIN_ARG_OUT);
-    let Some(json) = Json::of(value) else { return false };
-    // SAFETY: the caller says that it is valid; "{s:o}" takes a key, which is copied, and a reference that is
-    // given up.
+    let Some(json) = Json::from_value(value) else { return false };
+    // SAFETY: the caller guarantees that `args` is valid. "{s:o}" takes a key, which is copied, and a reference, which
+    // `into_raw` hands over.
     unsafe {
         sys::flux_plugin_arg_pack(args, flags, c"{s:o}".as_ptr(), key.as_ptr(), json.into_raw())
             >= 0
     }
 }
 
-/// Sets the priority that a call returns.
+/// Sets the priority in the output object of a callback. Returns whether that was possible.
 ///
 /// # Safety
 /// `args` is valid.
 pub(super) unsafe fn set_priority(args: *mut PluginArgs, priority: i64) -> bool {
     let flags = sys::FLUX_PLUGIN_ARG_OUT;
-    // SAFETY: the caller says that it is valid; "{s:I}" takes a key and a 64-bit integer.
+    // SAFETY: the caller guarantees that `args` is valid. "{s:I}" takes a key and a 64-bit integer.
     unsafe {
         sys::flux_plugin_arg_pack(args, flags, c"{s:I}".as_ptr(), c"priority".as_ptr(), priority)
             >= 0
     }
 }
 
-/// Sets the text with which a call refuses.
+/// Sets the text of a refusal in the output object of a callback.
 ///
 /// # Safety
 /// `args` is valid.
 pub(super) unsafe fn set_error(args: *mut PluginArgs, text: &str) {
     let (text, flags) = (c_string(text), sys::FLUX_PLUGIN_ARG_OUT);
-    // SAFETY: the caller says that it is valid; "{s:s}" takes a key and a string, and copies both.
+    // SAFETY: the caller guarantees that `args` is valid. "{s:s}" takes a key and a string, and copies both.
     let _ = unsafe {
         sys::flux_plugin_arg_pack(args, flags, c"{s:s}".as_ptr(), c"errmsg".as_ptr(), text.as_ptr())
     };

@@ -1,7 +1,7 @@
-//! The functions of libflux, jansson and libc that this crate calls, as their manual pages declare them.
+//! The functions of libflux, jansson and libc that this crate calls, declared as in their manual pages.
 //!
-//! The loader resolves them when Flux loads the plugin: the broker has them all. Types that only Flux looks
-//! into are opaque here.
+//! The loader resolves them when Flux loads the plugin: the broker has them all. Types whose members only Flux
+//! accesses are opaque here.
 
 use std::ffi::{c_char, c_double, c_int, c_uint, c_void};
 
@@ -11,7 +11,7 @@ macro_rules! opaque {
         #[repr(C)]
         pub(crate) struct $name {
             _opaque: [u8; 0],
-            // Neither `Send` nor `Sync`, and never moved: Flux owns it.
+            // Makes the type neither `Send`, `Sync` nor `Unpin`: Flux owns the value.
             _pinned: std::marker::PhantomData<(*mut u8, std::marker::PhantomPinned)>,
         }
     )* };
@@ -51,7 +51,7 @@ pub(super) const JSON_INTEGER: c_int = 3;
 pub(super) const JSON_REAL: c_int = 4;
 pub(super) const JSON_TRUE: c_int = 5;
 pub(super) const JSON_FALSE: c_int = 6;
-/// Values of any kind, and strings that contain NUL.
+/// Accept values of any kind (not only objects and arrays), and strings that contain NUL.
 pub(super) const JSON_LOAD_FLAGS: usize = 0x4 | 0x10;
 
 pub(super) const FLUX_PLUGIN_ARG_IN: c_int = 0;

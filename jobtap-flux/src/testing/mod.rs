@@ -1,7 +1,7 @@
-//! A Flux in memory, for tests of plugins: the adapter as a broker runs it, over a job manager that takes jobs
+//! A double of Flux for tests of plugins: the adapter as in a broker, with a job manager in memory that takes jobs
 //! through their states in virtual time.
 //!
-//! It is one of the hosts of [`jobtap_core::testing::TestHosts`], so that a plugin's tests run over it
+//! It is one of the hosts of [`jobtap_core::testing::TestHosts`], so a plugin's tests run with it
 //! unchanged:
 //!
 //! ```
@@ -35,31 +35,51 @@
 mod world;
 
 use std::fmt;
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use jobtap_core::eventlog::EventEntry;
-use jobtap_core::host::{HostKind, Registry};
+use jobtap_core::engine::RequestError;
+use jobtap_core::eventlog::{Allocated, Event, EventEntry, Name};
+use jobtap_core::host::{HostKind, Registry, RegistryError};
 use jobtap_core::job::{JobId, State, Timestamp, Urgency, WaitStatus, merge_annotations};
 use jobtap_core::jobspec::Jobspec;
 use jobtap_core::plugin::{Level, Process, ProcessEnd};
 use jobtap_core::resource::{Children, Hostlist, Idset, ResourceSet};
-use jobtap_core::testing::{HostSetup, TestHost, TestJob};
+use jobtap_core::testing::{HostSetup, Refused, RunError, TestHost, TestJob};
 use serde_json::{Value, json};
 
-use crate::adapter::{Adapter, Answer, chosen};
+use crate::adapter::{Adapter, Answer, LoadError, chosen};
 use crate::inbox::Inbox;
 use world::{FluxJob, Posted, World};
 
 /// The start of virtual time, as in the rest of the test kit.
 const EPOCH: f64 = 1_700_000_000.0;
 
-/// A Flux in memory.
+/// A double of Flux that takes jobs through their states in virtual time.
 pub struct TestFlux {
     world: Rc<World>,
     adapter: Adapter<Rc<World>>,
     inbox: Arc<Inbox>,
     next_id: u64,
+}
+
+/// Why a double of Flux doesn't start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TestFluxError {
+    /// The plugins can't be linked together.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// The adapter doesn't load.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The way back to Flux's thread can't be made.
+    #[error(transparent)]
+    Inbox(#[from] io::Error),
+    /// A plugin refuses the configuration.
+    #[error(transparent)]
+    Configuration(#[from] Refused),
 }
 
 impl fmt::Debug for TestFlux {
@@ -69,7 +89,7 @@ impl fmt::Debug for TestFlux {
 }
 
 impl TestFlux {
-    /// Advances virtual time. Timers fire in their order, at their time.
+    /// Advances virtual time. Each timer fires at its time, in order.
     pub fn advance(&mut self, seconds: f64) {
         let until = self.world.now.get() + seconds;
         while let Some(at) = self.world.timer.get().filter(|at| *at <= until) {
@@ -79,7 +99,7 @@ impl TestFlux {
         self.world.now.set(until);
     }
 
-    /// The state of a job.
+    /// Returns the state of a job.
     ///
     /// # Panics
     /// If there is no such job.
@@ -88,7 +108,7 @@ impl TestFlux {
         self.read(id, |job| job.state)
     }
 
-    /// The eventlog of a job, without `submit`.
+    /// Returns the eventlog of a job, without `submit`.
     ///
     /// # Panics
     /// If there is no such job.
@@ -97,7 +117,7 @@ impl TestFlux {
         self.read(id, |job| job.log.clone())
     }
 
-    /// What the adapter and the plugins have logged.
+    /// Returns what the adapter and the plugins have logged.
     pub fn log(&self) -> Vec<(Level, String)> {
         self.world.log.borrow().clone()
     }
@@ -106,10 +126,10 @@ impl TestFlux {
     ///
     /// # Errors
     /// The message with which a plugin refuses it.
-    pub fn configure(&mut self, config: &Value) -> Result<(), String> {
+    pub fn configure(&mut self, config: &Value) -> Result<(), Refused> {
         let answer = self.adapter.call("conf.update", Some(&json!({ "conf": config })));
         self.settle();
-        answer.refusal.map_or(Ok(()), Err)
+        answer.refusal.map_or(Ok(()), |text| Err(refused(text)))
     }
 
     #[track_caller]
@@ -124,7 +144,7 @@ impl TestFlux {
         self.world.jobs.borrow_mut().get_mut(&id).map(change)
     }
 
-    /// Calls a topic about a job.
+    /// Calls a topic for a job.
     fn call(&self, topic: &str, id: JobId, more: Value) -> Answer {
         let mut arguments = self.read(id, |job| job.arguments(id));
         if let Value::Object(more) = more {
@@ -137,19 +157,20 @@ impl TestFlux {
         answer
     }
 
-    /// The callbacks that may reject a submission.
-    fn gates(&self, id: JobId, jobspec: &Value) -> Result<(), String> {
-        let check = |answer: Answer| answer.refusal.map_or(Ok(()), |text| Err(cut(text)));
+    /// Makes the calls that may reject a submission.
+    fn gates(&self, id: JobId, jobspec: &Value) -> Result<(), Refused> {
+        let check = |answer: Answer| answer.refusal.map_or(Ok(()), |text| Err(refused(cut(text))));
         check(self.call("job.create", id, Value::Null))?;
         self.apply_posted();
         check(self.call("job.validate", id, Value::Null))?;
         self.apply_posted();
         let jobspec = Jobspec::unvalidated(jobspec.clone());
-        for dependency in jobspec.dependencies().map_err(|error| error.to_string())? {
+        for dependency in jobspec.dependencies()? {
             let topic = format!("job.dependency.{}", dependency.scheme);
             let topics = self.world.topics.borrow();
             if !topics.contains(&topic) && !topics.contains("job.dependency.*") {
-                return Err(format!("dependency scheme \"{}\" not supported", dependency.scheme));
+                let scheme = dependency.scheme;
+                return Err(refused(format!("dependency scheme \"{scheme}\" not supported")));
             }
             drop(topics);
             check(self.call(&topic, id, json!({ "dependency": dependency.to_value() })))?;
@@ -158,7 +179,7 @@ impl TestFlux {
         Ok(())
     }
 
-    /// Lets all happen that waits for nothing outside.
+    /// Runs everything that is due at the current time.
     fn settle(&self) {
         loop {
             self.apply_posted();
@@ -192,7 +213,7 @@ impl TestFlux {
         }
     }
 
-    /// An event of a job: what it changes, the callbacks about it, and what the job manager does then.
+    /// Applies an event to a job, makes the calls for it, and does what the job manager does then.
     fn apply(&self, id: JobId, entry: &EventEntry) {
         let states = self.change(id, |job| {
             let before = job.state;
@@ -205,7 +226,7 @@ impl TestFlux {
             return;
         };
         self.call(&format!("job.event.{}", entry.name), id, json!({ "entry": entry }));
-        if entry.name == "jobspec-update" {
+        if entry.name == Name::JobspecUpdate {
             let updates = json!({ "updates": entry.context.clone().unwrap_or_default() });
             self.call("job.update", id, updates);
         }
@@ -222,7 +243,7 @@ impl TestFlux {
         self.act(id);
     }
 
-    /// The priority of a job in PRIORITY. Without one of a plugin it is the urgency.
+    /// Sets the priority of a job in PRIORITY. If no plugin has set one, it is the urgency.
     fn prioritize(&self, id: JobId, of_plugins: Option<i64>) {
         let urgency = self.read(id, |job| job.urgency);
         match of_plugins.unwrap_or(urgency) {
@@ -235,9 +256,11 @@ impl TestFlux {
         let (state, now, urgency) = self.read(id, |job| (job.state, job.priority, job.urgency));
         let forced = Urgency::new(urgency).ok().and_then(|urgency| urgency.forced_priority());
         let priority = forced.map_or(priority, i64::from);
-        if state == State::Priority || (state == State::Sched && now != priority) {
-            // It fails for inactive jobs only.
-            let _ = self.world.post(id, "priority", json!({ "priority": priority }));
+        if (state == State::Priority || (state == State::Sched && now != priority))
+            && let Ok(priority) = u32::try_from(priority)
+        {
+            // Fails only for inactive jobs.
+            let _ = self.world.post(id, &Event::Priority { priority });
         }
     }
 
@@ -253,40 +276,34 @@ impl TestFlux {
         }
     }
 
-    /// What the job manager does in the state of a job.
+    /// Does what the job manager does for a job in its current state.
     fn act(&self, id: JobId) {
-        let is_posted = |name: &str| {
-            let posted = self.world.posted.borrow();
-            posted.iter().any(|posted| {
-                matches!(posted, Posted::Event(of, entry) if *of == id && entry.name == name)
-            })
+        let holds = |entry: &EventEntry| {
+            matches!(entry.name, Name::DependencyAdd | Name::PrologStart | Name::EpilogStart)
         };
         let waits =
-            is_posted("dependency-add") || is_posted("prolog-start") || is_posted("epilog-start");
-        let events: Option<&[&str]> = self
-            .change(id, |job| {
-                let events: Option<&[&str]> = match job.state {
-                    _ if job.is_moving || waits => None,
-                    State::Depend if !job.is_held() => Some(&["depend"]),
-                    State::Run if job.open.is_empty() && !job.is_started => Some(&["start"]),
-                    State::Cleanup if job.is_started && !job.has_finished => Some(&["finish"]),
-                    State::Cleanup if job.open.is_empty() => match job.resources {
-                        Some(_) => Some(&["free", "clean"]),
-                        None => Some(&["clean"]),
-                    },
-                    _ => None,
-                };
-                job.is_moving |= events.is_some() && events != Some(&["finish"]);
-                events
-            })
-            .flatten();
-        for event in events.into_iter().flatten() {
-            let context = match *event {
-                // The tasks of a job with an exception are ended by a signal.
-                "finish" => json!({ "status": 15 }),
-                _ => Value::Null,
+            self.world.posted.borrow().iter().any(
+                |posted| matches!(posted, Posted::Event(of, entry) if *of == id && holds(entry)),
+            );
+        // The job manager terminates the tasks of a job with an exception by SIGTERM.
+        const ENDED: Event<'_> = Event::Finish { status: 15 };
+        let events = self.change(id, |job| {
+            let events = match job.state {
+                _ if job.is_moving || waits => vec![],
+                State::Depend if !job.is_held() => vec![Event::Depend],
+                State::Run if job.open.is_empty() && !job.is_started => vec![Event::Start],
+                State::Cleanup if job.is_started && !job.has_finished => vec![ENDED],
+                State::Cleanup if job.open.is_empty() => match job.resources {
+                    Some(_) => vec![Event::Free, Event::Clean],
+                    None => vec![Event::Clean],
+                },
+                _ => vec![],
             };
-            let _ = self.world.post(id, event, context);
+            job.is_moving |= !events.is_empty() && events != [ENDED];
+            events
+        });
+        for event in events.into_iter().flatten() {
+            let _ = self.world.post(id, &event);
         }
         if self.read(id, |job| job.state) == State::Inactive {
             self.call("job.inactive-add", id, Value::Null);
@@ -294,28 +311,34 @@ impl TestFlux {
         }
     }
 
-    /// What has become of a job since its first `seen` events: `is_there`, or why not.
+    /// Checks `is_there`. If it is false, or a fatal exception was raised after the first `seen` events, returns why.
     fn outcome(
         &self,
         id: JobId,
         seen: usize,
         is_there: impl FnOnce(&FluxJob) -> bool,
-    ) -> Result<(), String> {
+    ) -> Result<(), RunError> {
         self.read(id, |job| {
             let mut raised = job.log.iter().skip(seen).filter_map(EventEntry::fatal_exception);
             match raised.next() {
-                Some(raised) => Err(raised.note.to_owned()),
+                Some(raised) => Err(RunError::Failed { note: raised.note.to_owned() }),
                 None if is_there(job) => Ok(()),
                 None => {
-                    let open: Vec<&str> = job.open.iter().map(String::as_str).collect();
-                    Err(format!("the job is in {} and waits for {}", job.state, open.join(", ")))
+                    let (state, open) = (job.state, job.open.iter().cloned().collect());
+                    Err(RunError::WaitsInFlux { state, open })
                 }
             }
         })
     }
 }
 
-/// Flux's texts of a refusal have 159 bytes at most.
+/// The refusal of a job or a configuration, with the errno of Flux's answer.
+fn refused(text: String) -> Refused {
+    const EINVAL: i32 = 22;
+    RequestError::new(EINVAL, text).into()
+}
+
+/// Truncates a refusal as Flux does, to at most 159 bytes.
 fn cut(mut text: String) -> String {
     const MOST: usize = 159;
     if text.len() > MOST {
@@ -326,7 +349,7 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// R for what a job asks for.
+/// Returns an R with the resources that a job requests.
 fn resources(jobspec: &Value) -> Value {
     let counts = Jobspec::unvalidated(jobspec.clone()).counts();
     let nodes = counts.nnodes.max(1);
@@ -337,16 +360,18 @@ fn resources(jobspec: &Value) -> Value {
 }
 
 impl TestHost for TestFlux {
-    fn start(setup: &HostSetup) -> Result<Self, String> {
+    type StartError = TestFluxError;
+
+    fn start(setup: &HostSetup) -> Result<Self, TestFluxError> {
         let names = setup.plugins.iter().map(|plugin| plugin.name);
         let registry = Registry::builder().plugins(setup.plugins.iter().copied()).sequence(names);
-        let registry = registry.build().map_err(|error| error.to_string())?;
-        let linked = chosen(&registry, &[]).map_err(|error| error.to_string())?;
+        let registry = registry.build()?;
+        let linked = chosen(&registry, &[])?;
         let world = Rc::new(World::default());
         world.now.set(EPOCH);
-        let inbox = Arc::new(Inbox::new().map_err(|error| error.to_string())?);
+        let inbox = Arc::new(Inbox::new()?);
         let adapter = Adapter::new(Rc::clone(&world), linked, Arc::clone(&inbox));
-        adapter.register().map_err(|error| error.to_string())?;
+        adapter.register()?;
         let mut flux = Self { world, adapter, inbox, next_id: 1 };
         flux.configure(&setup.config)?;
         Ok(flux)
@@ -360,24 +385,24 @@ impl TestHost for TestFlux {
         Timestamp(self.world.now.get())
     }
 
-    fn submit(&mut self, job: TestJob) -> Result<JobId, String> {
+    fn submit(&mut self, job: TestJob) -> Result<JobId, Refused> {
         let (cred, submission) = job.submission()?;
-        Urgency::new(submission.urgency).map_err(|error| error.to_string())?;
+        Urgency::new(submission.urgency)?;
         let id = JobId::new(self.next_id);
         self.next_id += 1;
         let jobspec = submission.jobspec.value().clone();
         let now = self.world.now.get();
         let job = FluxJob::new(cred.userid.0, submission.urgency, now, jobspec.clone());
         self.world.jobs.borrow_mut().insert(id, job);
-        if let Err(text) = self.gates(id, &jobspec) {
+        if let Err(refused) = self.gates(id, &jobspec) {
             self.call("job.destroy", id, Value::Null);
             self.world.jobs.borrow_mut().remove(&id);
             self.settle();
-            return Err(text);
+            return Err(refused);
         }
         self.call("job.new", id, Value::Null);
         self.apply_posted();
-        let _ = self.world.post(id, "validate", Value::Null);
+        let _ = self.world.post(id, &Event::Validate);
         self.settle();
         Ok(id)
     }
@@ -411,22 +436,22 @@ impl TestHost for TestFlux {
     }
 
     #[track_caller]
-    fn run(&mut self, id: JobId) -> Result<(), String> {
+    fn run(&mut self, id: JobId) -> Result<(), RunError> {
         let (state, seen) = self.read(id, |job| (job.state, job.log.len()));
         if state != State::Sched {
-            return Err(format!("the job is in {state}"));
+            return Err(RunError::WrongState(state));
         }
         self.change(id, |job| job.resources = Some(resources(&job.jobspec)));
-        let _ = self.world.post(id, "alloc", Value::Null);
+        let _ = self.world.post(id, &Event::Alloc(Allocated::default()));
         self.settle();
         self.outcome(id, seen, |job| job.is_started)
     }
 
     #[track_caller]
-    fn end(&mut self, id: JobId, exit_code: u8) -> Result<(), String> {
+    fn end(&mut self, id: JobId, exit_code: u8) -> Result<(), RunError> {
         let seen = self.read(id, |job| job.log.len());
-        let status = WaitStatus::from_exit_code(exit_code);
-        let _ = self.world.post(id, "finish", json!({ "status": status }));
+        let WaitStatus(status) = WaitStatus::from_exit_code(exit_code);
+        let _ = self.world.post(id, &Event::Finish { status });
         self.settle();
         self.outcome(id, seen, |job| job.state == State::Inactive)
     }

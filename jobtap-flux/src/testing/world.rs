@@ -1,4 +1,4 @@
-//! The functions of Flux over jobs in memory.
+//! Implements the functions of Flux for jobs in memory.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -6,21 +6,21 @@ use std::ffi::CStr;
 use std::io;
 use std::rc::Rc;
 
-use jobtap_core::eventlog::EventEntry;
+use jobtap_core::eventlog::{Event, EventEntry, Name, Raised};
 use jobtap_core::host::{BlockingCommand, PluginKey, ProcessCommand, ReplyTo, Task};
 use jobtap_core::job::{JobId, State, Timestamp, merge_annotations};
 use jobtap_core::jobspec::path;
 use jobtap_core::plugin::Level;
 use jobtap_core::testing::{TestJob, TestProcesses, TestTasks};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
 use serde_json::{Map, Value, json};
 
-use crate::flux::{Errno, Flux, Lend};
+use crate::flux::{Errno, Flux, KvsError, Lend, ReadError};
 use crate::runtime::Workers;
 
 impl Lend for Value {
-    fn read<T: DeserializeOwned>(&self) -> Result<T, String> {
-        serde_json::from_value(self.clone()).map_err(|error| error.to_string())
+    fn read<T: DeserializeOwned>(&self) -> Result<T, ReadError> {
+        serde_json::from_value(self.clone()).map_err(ReadError::custom)
     }
 
     fn get(&self, key: &str) -> Option<Self> {
@@ -32,7 +32,7 @@ impl Lend for Value {
     }
 }
 
-/// A job of the job manager's.
+/// A job in the job manager.
 #[derive(Debug)]
 pub(super) struct FluxJob {
     pub(super) user: u32,
@@ -47,9 +47,9 @@ pub(super) struct FluxJob {
     pub(super) annotations: Map<String, Value>,
     end_event: Option<EventEntry>,
     dependencies: BTreeSet<String>,
-    /// The prologs and epilogs that have started and not finished.
+    /// The prologs and epilogs that have started but not finished.
     pub(super) open: BTreeSet<String>,
-    /// The job manager has posted the event that leads to the next state, or sent the start request.
+    /// Set if the job manager has posted the event that leads to the next state, or has sent the start request.
     pub(super) is_moving: bool,
     pub(super) is_started: bool,
     pub(super) has_finished: bool,
@@ -76,7 +76,7 @@ impl FluxJob {
         }
     }
 
-    /// The arguments of a callback about this job.
+    /// Returns the arguments of a call for this job.
     pub(super) fn arguments(&self, id: JobId) -> Map<String, Value> {
         let mut arguments = Map::new();
         let mut set = |key: &str, value: Value| arguments.insert(key.to_owned(), value);
@@ -96,69 +96,86 @@ impl FluxJob {
         arguments
     }
 
-    /// Follows an event.
+    /// Applies an event.
     pub(super) fn follow(&mut self, entry: &EventEntry) {
         self.log.push(entry.clone());
-        let context = |key: &str| entry.context.as_ref().and_then(|context| context.get(key));
-        let text = |key: &str| context(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let before = self.state;
-        match &*entry.name {
-            "validate" => self.state = State::Depend,
-            "dependency-add" => drop(self.dependencies.insert(text("description"))),
-            "dependency-remove" => drop(self.dependencies.remove(&text("description"))),
-            "depend" if self.state == State::Depend => self.state = State::Priority,
-            "priority" => {
-                self.priority = context("priority").and_then(Value::as_i64).unwrap_or(-1);
+        // An event with an incomplete context changes nothing. Flux refuses such an event.
+        let Ok(event) = entry.event() else { return };
+        match event {
+            Event::Validate => self.state = State::Depend,
+            Event::DependencyAdd { description } => {
+                self.dependencies.insert(description.to_owned());
+            }
+            Event::DependencyRemove { description } => {
+                self.dependencies.remove(description);
+            }
+            Event::Depend if self.state == State::Depend => self.state = State::Priority,
+            Event::Priority { priority } => {
+                self.priority = priority.into();
                 if self.state == State::Priority {
                     self.state = State::Sched;
                 }
             }
-            "urgency" | "jobspec-update" => {
-                if let Some(urgency) = context("urgency").and_then(Value::as_i64) {
-                    self.urgency = urgency;
-                } else if entry.name == "jobspec-update" {
-                    for (place, value) in entry.context.iter().flatten() {
-                        // The adapter has checked it.
-                        let _ = path::set(&mut self.jobspec, place, value.clone());
-                    }
-                }
-                if self.state == State::Sched {
-                    self.state = State::Priority;
-                }
+            Event::Urgency { urgency, .. } => {
+                self.urgency = urgency.value().into();
+                self.return_to_priority();
             }
-            "memo" => self.remember(entry.context.clone().unwrap_or_default().into()),
-            "alloc" => self.state = State::Run,
-            "prolog-start" | "epilog-start" => drop(self.open.insert(text("description"))),
-            "prolog-finish" | "epilog-finish" => drop(self.open.remove(&text("description"))),
-            "start" => self.is_started = true,
-            "finish" => self.has_finished = true,
-            "clean" => self.state = State::Inactive,
+            Event::JobspecUpdate(updates) => {
+                for (place, value) in updates {
+                    // This can't fail: the adapter has checked the update.
+                    let _ = path::set(&mut self.jobspec, place, value.clone());
+                }
+                self.return_to_priority();
+            }
+            Event::Memo(memo) => self.remember(memo.clone().into()),
+            Event::Alloc(_) => self.state = State::Run,
+            Event::PrologStart { description } | Event::EpilogStart { description } => {
+                self.open.insert(description.to_owned());
+            }
+            Event::PrologFinish { description, .. } | Event::EpilogFinish { description, .. } => {
+                self.open.remove(description);
+            }
+            Event::Start => self.is_started = true,
+            Event::Finish { .. } => {
+                self.has_finished = true;
+                self.end(entry);
+            }
+            Event::Exception(raised) if raised.is_fatal() => self.end(entry),
+            Event::Clean => self.state = State::Inactive,
             _ => {}
-        }
-        if (entry.fatal_exception().is_some() || entry.name == "finish")
-            && !matches!(self.state, State::Cleanup | State::Inactive)
-        {
-            self.state = State::Cleanup;
-            self.end_event = Some(entry.clone());
         }
         if self.state != before {
             self.is_moving = false;
         }
     }
 
-    /// Takes a memo, which is shown below `user`.
+    fn return_to_priority(&mut self) {
+        if self.state == State::Sched {
+            self.state = State::Priority;
+        }
+    }
+
+    fn end(&mut self, entry: &EventEntry) {
+        if !matches!(self.state, State::Cleanup | State::Inactive) {
+            self.state = State::Cleanup;
+            self.end_event = Some(entry.clone());
+        }
+    }
+
+    /// Adds a memo, which is shown below `user`.
     fn remember(&mut self, memo: Map<String, Value>) {
         let notes = [("user".to_owned(), Value::Object(memo))].into_iter().collect();
         merge_annotations(&mut self.annotations, notes);
     }
 
-    /// Whether it waits for a dependency.
+    /// Whether the job waits for a dependency.
     pub(super) fn is_held(&self) -> bool {
         !self.dependencies.is_empty()
     }
 }
 
-/// What was asked of the job manager and is not done yet.
+/// A change that was posted to the job manager but isn't applied yet.
 #[derive(Debug)]
 pub(super) enum Posted {
     /// An event of a job.
@@ -169,7 +186,7 @@ pub(super) enum Posted {
     Priorities,
 }
 
-/// What plugins run beside their callbacks, on the test's own thread.
+/// The plugins' futures and processes, which run on the test's thread.
 #[derive(Debug, Default)]
 pub(super) struct Work {
     pub(super) tasks: RefCell<TestTasks>,
@@ -206,34 +223,25 @@ pub(super) struct World {
     pub(super) log: RefCell<Vec<(Level, String)>>,
     pub(super) now: Cell<f64>,
     pub(super) timer: Cell<Option<f64>>,
-    /// A transaction of the KVS is under way.
+    /// Whether a KVS transaction is in progress.
     pub(super) is_committing: Cell<bool>,
     pub(super) work: Rc<Work>,
     kvs: RefCell<BTreeMap<String, String>>,
 }
 
 impl World {
-    /// Posts an event, which happens when the present callback has returned.
-    pub(super) fn post(&self, job: JobId, name: &str, context: Value) -> Result<(), Errno> {
+    /// Posts an event, which is applied when the current call has returned.
+    pub(super) fn post(&self, job: JobId, event: &Event<'_>) -> Result<(), Errno> {
+        self.post_entry(job, event.at(Timestamp(self.now.get())))
+    }
+
+    fn post_entry(&self, job: JobId, entry: EventEntry) -> Result<(), Errno> {
         match self.jobs.borrow().get(&job) {
             Some(known) if known.state != State::Inactive => {}
             _ => return Err(Errno::ENOENT),
         }
-        let context = match context {
-            Value::Object(context) if !context.is_empty() => Some(context),
-            _ => None,
-        };
-        let entry = EventEntry::new(Timestamp(self.now.get()), name.to_owned(), context);
         self.posted.borrow_mut().push_back(Posted::Event(job, entry));
         Ok(())
-    }
-
-    fn described(&self, job: JobId, name: &str, description: &str) -> Result<(), Errno> {
-        self.post(job, name, json!({ "description": description }))
-    }
-
-    fn finished(&self, job: JobId, name: &str, what: &str, status: i32) -> Result<(), Errno> {
-        self.post(job, name, json!({ "description": what, "status": status }))
     }
 }
 
@@ -276,11 +284,11 @@ impl Flux for Rc<World> {
     }
 
     fn dependency_add(&self, job: JobId, description: &str) -> Result<(), Errno> {
-        self.described(job, "dependency-add", description)
+        self.post(job, &Event::DependencyAdd { description })
     }
 
     fn dependency_remove(&self, job: JobId, description: &str) -> Result<(), Errno> {
-        self.described(job, "dependency-remove", description)
+        self.post(job, &Event::DependencyRemove { description })
     }
 
     fn event_post(
@@ -289,15 +297,17 @@ impl Flux for Rc<World> {
         name: &str,
         context: Option<&Map<String, Value>>,
     ) -> Result<(), Errno> {
-        self.post(job, name, Value::Object(context.cloned().unwrap_or_default()))
+        let context = context.filter(|context| !context.is_empty()).cloned();
+        let entry = EventEntry::new(Timestamp(self.now.get()), name.to_owned(), context);
+        self.post_entry(job, entry)
     }
 
     fn prolog_finish(&self, job: JobId, description: &str, status: i32) -> Result<(), Errno> {
-        self.finished(job, "prolog-finish", description, status)
+        self.post(job, &Event::PrologFinish { description, status })
     }
 
     fn epilog_finish(&self, job: JobId, description: &str, status: i32) -> Result<(), Errno> {
-        self.finished(job, "epilog-finish", description, status)
+        self.post(job, &Event::EpilogFinish { description, status })
     }
 
     fn raise_exception(
@@ -307,10 +317,9 @@ impl Flux for Rc<World> {
         severity: u8,
         note: &str,
     ) -> Result<(), Errno> {
-        let context = json!({
-            "type": kind, "severity": severity, "note": note, "userid": TestJob::OWNER,
-        });
-        self.post(job, "exception", context)
+        let (severity, userid) = (severity.into(), Some(TestJob::OWNER));
+        let raised = Raised { kind, severity, note, userid, wait_status: None };
+        self.post(job, &Event::Exception(raised))
     }
 
     fn reprioritize_job(&self, job: JobId, priority: u32) -> Result<(), Errno> {
@@ -324,7 +333,8 @@ impl Flux for Rc<World> {
     }
 
     fn job_set_flag(&self, job: JobId, flag: &str) -> Result<(), Errno> {
-        self.post(job, "set-flags", json!({ "flags": [flag] }))
+        let context = json!({ "flags": [flag] });
+        self.event_post(job, &Name::SetFlags, context.as_object())
     }
 
     fn rpc(&self, topic: &str, payload: &Value, what: String) {
@@ -341,16 +351,16 @@ impl Flux for Rc<World> {
         }
     }
 
-    fn kvs_lookup(&self, key: &str) -> Result<Option<String>, String> {
+    fn kvs_lookup(&self, key: &str) -> Result<Option<String>, KvsError> {
         Ok(self.kvs.borrow().get(key).cloned())
     }
 
-    fn kvs_commit(&self, values: &[(String, String)]) -> Result<(), String> {
+    fn kvs_commit(&self, values: &[(String, String)]) -> Result<(), KvsError> {
         self.is_committing.set(true);
         self.kvs_commit_and_wait(values)
     }
 
-    fn kvs_commit_and_wait(&self, values: &[(String, String)]) -> Result<(), String> {
+    fn kvs_commit_and_wait(&self, values: &[(String, String)]) -> Result<(), KvsError> {
         self.kvs.borrow_mut().extend(values.iter().cloned());
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! A Flux that records what is asked of it, and a kit of an adapter with plugins in it.
+//! A double of Flux that records the calls, and a kit that runs an adapter with plugins in it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,10 +13,10 @@ use jobtap_core::plugin::{Level, Plugin};
 use serde_json::{Map, Value, json};
 
 use crate::adapter::{Adapter, Answer, chosen};
-use crate::flux::{Errno, Flux};
+use crate::flux::{Errno, Flux, KvsError};
 use crate::inbox::Inbox;
 
-/// What is done before a call of Flux returns: what the real one does when a job is idle.
+/// Runs before a call of Flux returns, to imitate what the real Flux does if a job is idle.
 type Hook = Box<dyn Fn(&str)>;
 
 /// The double.
@@ -28,9 +28,9 @@ pub(super) struct Double {
     pub(super) given: Option<Value>,
     pub(super) now: Cell<f64>,
     pub(super) timer: Cell<Option<f64>>,
-    /// Functions that fail.
+    /// The functions that fail.
     pub(super) failing: RefCell<BTreeSet<&'static str>>,
-    /// Jobs that can be looked up.
+    /// The jobs that can be looked up.
     pub(super) jobs: RefCell<BTreeMap<u64, Value>>,
     pub(super) hook: RefCell<Option<Hook>>,
 }
@@ -140,22 +140,22 @@ impl Flux for Rc<Double> {
         let _ = self.note("rpc", format!("{topic} {payload}"));
     }
 
-    fn kvs_lookup(&self, key: &str) -> Result<Option<String>, String> {
+    fn kvs_lookup(&self, key: &str) -> Result<Option<String>, KvsError> {
         let _ = self.note("lookup", key.to_owned());
         match self.failing.borrow().contains("lookup") {
-            true => Err("the KVS is away".to_owned()),
+            true => Err(KvsError::Refused("the KVS is away".to_owned())),
             false => Ok(self.kvs.borrow().get(key).cloned()),
         }
     }
 
-    fn kvs_commit(&self, values: &[(String, String)]) -> Result<(), String> {
+    fn kvs_commit(&self, values: &[(String, String)]) -> Result<(), KvsError> {
         let keys: Vec<&str> = values.iter().map(|(key, _)| key.as_str()).collect();
         let _ = self.note("commit", keys.join(" "));
         self.kvs.borrow_mut().extend(values.iter().cloned());
         Ok(())
     }
 
-    fn kvs_commit_and_wait(&self, values: &[(String, String)]) -> Result<(), String> {
+    fn kvs_commit_and_wait(&self, values: &[(String, String)]) -> Result<(), KvsError> {
         self.kvs_commit(values)
     }
 
@@ -172,12 +172,12 @@ impl Flux for Rc<Double> {
     }
 }
 
-/// The descriptor of a plugin.
-pub(super) fn of<P: Plugin>() -> &'static PluginDescriptor {
+/// Returns the descriptor of a plugin.
+pub(super) fn descriptor<P: Plugin>() -> &'static PluginDescriptor {
     P::DESCRIPTOR
 }
 
-/// An adapter with plugins, in a double.
+/// An adapter with plugins, in a double of Flux.
 pub(super) struct Kit {
     pub(super) flux: Rc<Double>,
     pub(super) adapter: Rc<Adapter<Rc<Double>>>,
@@ -185,7 +185,7 @@ pub(super) struct Kit {
 }
 
 impl Kit {
-    /// Plugins that are loaded with an empty configuration.
+    /// Loads the plugins with an empty configuration.
     pub(super) fn new(plugins: &[&'static PluginDescriptor]) -> Self {
         let kit = Self::unloaded(plugins, Double::default());
         assert_eq!(kit.configure(json!({})).refusal, None);
@@ -211,17 +211,17 @@ impl Kit {
         self.adapter.call("conf.update", Some(&json!({ "conf": config })))
     }
 
-    /// The calls of Flux since the last time.
+    /// Returns the calls of Flux since the last time.
     pub(super) fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.flux.calls.borrow_mut())
     }
 
-    /// What was logged since the last time.
+    /// Returns what was logged since the last time.
     pub(super) fn log(&self) -> Vec<String> {
         std::mem::take(&mut *self.flux.log.borrow_mut())
     }
 
-    /// Calls a topic about a job.
+    /// Calls a topic for a job.
     pub(super) fn call(&self, topic: &str, id: u64, state: State, more: Value) -> Answer {
         let jobspec = JobspecBuilder::new(["true"]).to_value();
         let mut input = json!({
@@ -235,13 +235,13 @@ impl Kit {
         self.adapter.call(topic, Some(&input))
     }
 
-    /// An event of a job, which leads to this state.
+    /// Makes the call for an event of a job that leads to this state.
     pub(super) fn event(&self, id: u64, name: &str, state: State, context: Value) {
         let entry = json!({"timestamp": 950.0, "name": name, "context": context});
         self.call(&format!("job.event.{name}"), id, state, json!({ "entry": entry }));
     }
 
-    /// A job that was accepted and is in DEPEND.
+    /// Submits a job, which is in DEPEND then.
     pub(super) fn submit(&self, id: u64) {
         for topic in ["job.create", "job.validate", "job.new"] {
             assert_eq!(self.call(topic, id, State::New, json!({})).refusal, None);
@@ -250,7 +250,7 @@ impl Kit {
         self.take();
     }
 
-    /// A job that is in RUN.
+    /// Submits a job and takes it to RUN.
     pub(super) fn allocate(&self, id: u64) {
         self.submit(id);
         self.event(id, "depend", State::Priority, json!({}));
@@ -259,7 +259,7 @@ impl Kit {
         self.take();
     }
 
-    /// Does what comes from other threads, until `done`.
+    /// Runs the work that comes from other threads, until `done` returns true for the calls of Flux.
     pub(super) fn until(&self, done: impl Fn(&[String]) -> bool) {
         let end = Instant::now() + Duration::from_secs(20);
         while !done(&self.flux.calls.borrow()) {
@@ -270,7 +270,7 @@ impl Kit {
         }
     }
 
-    /// Drops the adapter once work waits in its inbox. Returns the inbox.
+    /// Waits until there is work in the inbox, then drops the adapter. Returns the inbox.
     pub(super) fn drop_with_work(self) -> Arc<Inbox> {
         let end = Instant::now() + Duration::from_secs(20);
         while self.inbox.is_empty() {

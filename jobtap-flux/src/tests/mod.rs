@@ -1,4 +1,4 @@
-//! The adapter's rules, with plugins in a Flux that records what is asked of it.
+//! Tests of the adapter's rules, with plugins in a double of Flux that records the calls.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -1,4 +1,4 @@
-//! What plugins ask for, and what Flux is asked for then.
+//! Tests which functions of Flux the adapter calls for the plugins' commands.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use jobtap_core::host::ReplyTo;
 use jobtap_core::prelude::*;
 use serde_json::Value;
 
-use super::double::{Double, Kit, of};
+use super::double::{Double, Kit, descriptor};
 use crate::adapter::topics;
 
 #[derive(Default)]
@@ -73,14 +73,14 @@ impl Second {
 
 #[test]
 fn what_a_handler_asks_for_comes_before_the_next_plugin() {
-    let kit = Kit::new(&[of::<First>(), of::<Second>()]);
+    let kit = Kit::new(&[descriptor::<First>(), descriptor::<Second>()]);
     kit.submit(1);
     kit.call("job.state.depend", 1, State::Depend, json!({}));
     let calls = kit.take();
     let memo = |calls: &[String], text: &str| calls.iter().position(|call| call.contains(text));
     assert_eq!(calls[0], "post 1 memo {\"a\":1}");
     assert_eq!(calls[1..3], ["dependency_add 1 first", "dependency_remove 1 first"]);
-    // One event of all updates, in which the last value counts.
+    // One event has all updates, and for each path the last value counts.
     assert_eq!(
         calls[3],
         "post 1 jobspec-update {\"attributes.system.a\":2,\"attributes.system.b\":3}"
@@ -90,7 +90,7 @@ fn what_a_handler_asks_for_comes_before_the_next_plugin() {
 
 #[test]
 fn the_last_plugin_decides_the_priority_also_that_there_is_none() {
-    let kit = Kit::new(&[of::<First>(), of::<Second>()]);
+    let kit = Kit::new(&[descriptor::<First>(), descriptor::<Second>()]);
     kit.submit(1);
     let answer = kit.call("job.state.priority", 1, State::Priority, json!({}));
     assert_eq!(answer.priority, Some(-2));
@@ -100,14 +100,14 @@ fn the_last_plugin_decides_the_priority_also_that_there_is_none() {
 
 #[test]
 fn an_error_drops_jobspec_updates_and_a_panic_drops_all() {
-    let kit = Kit::new(&[of::<First>(), of::<Second>()]);
+    let kit = Kit::new(&[descriptor::<First>(), descriptor::<Second>()]);
     kit.submit(1);
     kit.submit(2);
     kit.log();
     let answer = kit.call("job.state.sched", 1, State::Sched, json!({}));
     let memo = r#"rpc job-manager.memo {"id":2,"volatile":true,"memo":{"site":1}}"#;
     assert_eq!(kit.take(), [memo, "raise 1 note 3 x", "set_flag 1 debug"]);
-    // The job goes on: other plugins of Flux are called too.
+    // The call doesn't fail, so the job goes on, and Flux calls its other plugins too.
     assert_eq!(answer.refusal, None);
     assert_eq!(answer.out.get("annotations"), Some(&json!({"site": {"a": 1}})));
     assert_eq!(kit.log(), ["err: first: job.state.sched: job ƒ2: failed after all"]);
@@ -148,7 +148,7 @@ impl Gates {
 
 #[test]
 fn a_gate_refuses_with_its_text_and_a_panic_refuses() {
-    let kit = Kit::new(&[of::<Gates>()]);
+    let kit = Kit::new(&[descriptor::<Gates>()]);
     let validate = |userid: u32| {
         let answer =
             kit.call("job.validate", u64::from(userid), State::New, json!({"userid": userid}));
@@ -168,7 +168,7 @@ fn a_gate_refuses_with_its_text_and_a_panic_refuses() {
 
 #[test]
 fn an_update_request_is_answered_with_all_that_was_decided() {
-    let kit = Kit::new(&[of::<Gates>()]);
+    let kit = Kit::new(&[descriptor::<Gates>()]);
     kit.submit(1);
     let request = |rolemask: u32| {
         let cred = json!({"userid": 5, "rolemask": rolemask});
@@ -183,7 +183,7 @@ fn an_update_request_is_answered_with_all_that_was_decided() {
 
 #[test]
 fn three_panics_fault_a_plugin_and_its_gates_stay_shut() {
-    let kit = Kit::new(&[of::<Gates>()]);
+    let kit = Kit::new(&[descriptor::<Gates>()]);
     for id in 1..=3 {
         kit.call("job.validate", id, State::New, json!({"userid": 6}));
     }
@@ -196,14 +196,14 @@ fn three_panics_fault_a_plugin_and_its_gates_stay_shut() {
 
 #[test]
 fn only_the_schemes_and_keys_that_are_handled_are_registered() {
-    let all = topics(&[of::<Gates>()]);
+    let all = topics(&[descriptor::<Gates>()]);
     assert!(all.contains(&"job.dependency.gate".to_owned()), "{all:?}");
     assert!(all.contains(&"job.update.attributes.system.x".to_owned()), "{all:?}");
-    let all = topics(&[of::<First>()]);
-    // What is called for every pending job again and again is found first.
+    let all = topics(&[descriptor::<First>()]);
+    // The topics that are called most often come first.
     assert_eq!(all[..3], ["job.priority.get", "job.state.priority", "job.event.*"]);
     assert_eq!(all.last().map(String::as_str), Some("conf.update"));
-    let all = topics(&[of::<Watcher>()]);
+    let all = topics(&[descriptor::<Watcher>()]);
     assert!(all.contains(&"job.state.run".to_owned()), "{all:?}");
     assert!(all.iter().all(|topic| !topic.starts_with("job.dependency")), "{all:?}");
     assert!(all.iter().all(|topic| !topic.starts_with("job.update.")), "{all:?}");
@@ -243,7 +243,7 @@ impl Watcher {
 
 #[test]
 fn events_are_delivered_once_and_to_subscribers_only() {
-    let kit = Kit::new(&[of::<Watcher>()]);
+    let kit = Kit::new(&[descriptor::<Watcher>()]);
     kit.submit(1);
     kit.submit(2);
     let owner = Caller { userid: Uid(100), owner: true };
@@ -253,7 +253,7 @@ fn events_are_delivered_once_and_to_subscribers_only() {
     assert!(response.starts_with("respond 9 [\"Create\""), "{response}");
 }
 
-/// A number.
+/// Data that is a number.
 #[derive(Default, Serialize, Deserialize)]
 struct Count(u32);
 
@@ -283,19 +283,19 @@ impl Counts {
 
 #[test]
 fn data_is_stored_once_the_job_is_accepted() {
-    let kit = Kit::new(&[of::<Counts>()]);
+    let kit = Kit::new(&[descriptor::<Counts>()]);
     let key = format!("{}.data.counts", JobId::new(1).encode(jobtap_core::job::Encoding::Kvs));
     kit.call("job.create", 1, State::New, json!({}));
     kit.call("job.validate", 1, State::New, json!({}));
     assert_eq!(kit.take(), ["subscribe 1"]);
     kit.call("job.new", 1, State::New, json!({}));
     assert_eq!(kit.take(), [format!("commit {key}")]);
-    // Of a rejected job nothing is stored.
+    // Nothing is stored for a rejected job.
     kit.call("job.create", 2, State::New, json!({}));
     kit.call("job.validate", 2, State::New, json!({}));
     kit.call("job.destroy", 2, State::New, json!({}));
     assert_eq!(kit.take(), ["subscribe 2"]);
-    // One transaction at a time, and the next has all that came meanwhile.
+    // Only one transaction is in progress at a time. The next one has all values that came meanwhile.
     kit.event(1, "validate", State::Depend, json!({}));
     let answer = kit.call("job.state.priority", 1, State::Priority, json!({}));
     assert_eq!(answer.priority, Some(2));
@@ -308,11 +308,11 @@ fn data_is_stored_once_the_job_is_accepted() {
 
 #[test]
 fn data_of_an_earlier_run_is_looked_up_and_never_taken_for_missing() {
-    let kit = Kit::new(&[of::<Counts>()]);
+    let kit = Kit::new(&[descriptor::<Counts>()]);
     let key = format!("{}.data.counts", JobId::new(1).encode(jobtap_core::job::Encoding::Kvs));
     kit.flux.kvs.borrow_mut().insert(key, r#"{"version":1,"data":5}"#.to_owned());
     kit.call("job.new", 1, State::Priority, json!({}));
-    // Introduced in PRIORITY, so that it was asked for its priority.
+    // The job was introduced in PRIORITY, so the plugin was called for its priority.
     assert!(kit.take().contains(&"reprioritize 1 6".to_owned()));
     kit.flux.failing.borrow_mut().insert("lookup");
     kit.call("job.new", 2, State::Priority, json!({}));
@@ -353,13 +353,13 @@ impl Opens {
 
 #[test]
 fn a_dropped_token_ends_its_job_before_the_prolog() {
-    let kit = Kit::new(&[of::<Opens>()]);
+    let kit = Kit::new(&[descriptor::<Opens>()]);
     kit.allocate(1);
     kit.call("job.state.run", 1, State::Run, json!({"userid": 5}));
     let start = r#"post 1 prolog-start {"description":"gate","plugin":"opens"}"#;
     assert_eq!(kit.take(), [start]);
     kit.allocate(2);
-    let dropped = Kit::new(&[of::<Opens>()]);
+    let dropped = Kit::new(&[descriptor::<Opens>()]);
     dropped.call("job.create", 2, State::New, json!({"userid": 6}));
     dropped.call("job.state.run", 2, State::Run, json!({"userid": 6}));
     dropped.take();
@@ -374,7 +374,7 @@ fn a_dropped_token_ends_its_job_before_the_prolog() {
 #[test]
 fn a_removal_fails_what_is_open_and_the_end_of_the_manager_leaves_it() {
     for is_removal in [true, false] {
-        let kit = Kit::new(&[of::<Opens>()]);
+        let kit = Kit::new(&[descriptor::<Opens>()]);
         kit.allocate(1);
         kit.call("job.state.run", 1, State::Run, json!({}));
         kit.take();
@@ -388,7 +388,7 @@ fn a_removal_fails_what_is_open_and_the_end_of_the_manager_leaves_it() {
     }
 }
 
-/// The eventlog of a job that was in a prolog of each of these plugins.
+/// Returns the eventlog of a job in which these plugins have open prologs.
 fn log(prologs: &[(&str, &str)]) -> String {
     let mut log = String::new();
     let mut add = |name: &str, context: Value| {
@@ -424,7 +424,7 @@ impl Again {
 
 #[test]
 fn after_a_restart_prologs_are_taken_over_run_again_or_fail() {
-    let kit = Kit::new(&[of::<Opens>(), of::<Again>()]);
+    let kit = Kit::new(&[descriptor::<Opens>(), descriptor::<Again>()]);
     let key = format!("{}.eventlog", JobId::new(1).encode(jobtap_core::job::Encoding::Kvs));
     let prologs =
         [("mine", "opens"), ("lost", "opens"), ("again.rerun", "again"), ("perilog", "other")];
@@ -437,7 +437,7 @@ fn after_a_restart_prologs_are_taken_over_run_again_or_fail() {
         kit.take(),
         [format!("raise 1 prolog 0 {note}"), "prolog_finish 1 lost 1".to_owned()]
     );
-    // The timer of the work that runs again.
+    // The work that runs again has set a timer.
     kit.until(|_| kit.flux.timer.get().is_some());
     kit.adapter.timer();
     kit.until(|calls| !calls.is_empty());
@@ -446,7 +446,7 @@ fn after_a_restart_prologs_are_taken_over_run_again_or_fail() {
 
 #[test]
 fn an_asynchronous_dependency_is_removed_or_ends_the_job() {
-    let kit = Kit::new(&[of::<Again>()]);
+    let kit = Kit::new(&[descriptor::<Again>()]);
     kit.submit(1);
     kit.call("job.state.depend", 1, State::Depend, json!({}));
     assert_eq!(kit.take(), ["dependency_add 1 again.depend"]);
@@ -462,7 +462,7 @@ fn an_asynchronous_dependency_is_removed_or_ends_the_job() {
 
 #[test]
 fn work_that_a_job_no_longer_waits_for_is_aborted_and_its_prolog_finished() {
-    let kit = Kit::new(&[of::<Again>()]);
+    let kit = Kit::new(&[descriptor::<Again>()]);
     kit.allocate(1);
     kit.call("job.state.run", 1, State::Run, json!({}));
     kit.take();
@@ -473,9 +473,9 @@ fn work_that_a_job_no_longer_waits_for_is_aborted_and_its_prolog_finished() {
 
 #[test]
 fn work_that_is_never_taken_out_is_freed_with_the_adapter() {
-    let kit = Kit::new(&[of::<Again>()]);
+    let kit = Kit::new(&[descriptor::<Again>()]);
     kit.allocate(1);
-    // Sends the timer that it waits for, whose work holds the inbox that it is in.
+    // The handler sends a timer for which it waits. The timer's work is in the inbox and holds a reference to it.
     kit.call("job.state.run", 1, State::Run, json!({}));
     let inbox = kit.drop_with_work();
     let end = Instant::now() + Duration::from_secs(20);
@@ -515,7 +515,7 @@ impl Removes {
     }
 }
 
-/// A job in DEPEND that waits for the dependency `it`.
+/// Submits a job that waits in DEPEND for the dependency `it`.
 fn waiting(kit: &Kit, id: u64) {
     kit.call("job.create", id, State::New, json!({}));
     let dependency = json!({"dependency": {"scheme": "removes", "value": ""}});
@@ -528,12 +528,12 @@ fn waiting(kit: &Kit, id: u64) {
 
 #[test]
 fn a_dependency_is_removed_once_and_only_while_it_is_held() {
-    let kit = Kit::new(&[of::<Removes>()]);
+    let kit = Kit::new(&[descriptor::<Removes>()]);
     waiting(&kit, 1);
     let update = |state| kit.call("job.update", 1, state, json!({"updates": {}}));
     update(State::Depend);
     assert_eq!(kit.take(), ["dependency_remove 1 it"]);
-    // Posted, and not applied yet: Flux would accept another one, and the job would stay in DEPEND.
+    // The removal is posted but not applied yet. Flux would accept another one, and the job would stay in DEPEND.
     update(State::Depend);
     assert_eq!(kit.take(), [""; 0]);
     kit.event(1, "dependency-remove", State::Depend, json!({"description": "it"}));
@@ -546,13 +546,13 @@ fn a_chain_of_jobs_that_free_each_other_needs_little_stack() {
     use std::cell::Cell;
     use std::rc::Rc;
     const JOBS: u64 = 3_000;
-    let kit = Rc::new(Kit::new(&[of::<Removes>()]));
+    let kit = Rc::new(Kit::new(&[descriptor::<Removes>()]));
     for id in 1..=JOBS {
         waiting(&kit, id);
     }
     let (weak, deepest, depth) = (Rc::downgrade(&kit), Rc::new(Cell::new(0)), Cell::new(0));
     let seen = Rc::clone(&deepest);
-    // As Flux does when a job is idle: it goes on before the call returns.
+    // If a job is idle, Flux applies the change before the call returns.
     *kit.flux.hook.borrow_mut() = Some(Box::new(move |call| {
         let Some(rest) = call.strip_prefix("dependency_remove ") else { return };
         let id: u64 = rest.split(' ').next().unwrap().parse().unwrap();
@@ -601,7 +601,7 @@ impl Serves {
 
 #[test]
 fn a_service_answers_now_later_with_an_error_or_as_a_stream() {
-    let kit = Kit::new(&[of::<Serves>()]);
+    let kit = Kit::new(&[descriptor::<Serves>()]);
     let owner = Caller { userid: Uid(100), owner: true };
     let ask = |to: u64, method: &str, payload: Value, streaming: bool| {
         let topic = format!("job-manager.serves.{method}");
@@ -667,7 +667,7 @@ fn a_plugin_has_what_was_given_over_its_table() {
     let given = |given: Value| Double { given: Some(given), ..Double::default() };
     let asked = |kit: &Kit| Value::Object(kit.adapter.call("plugin.query", None).out);
     let table = json!({"plugins": {"configured": {"a": 3}}});
-    let kit = Kit::unloaded(&[of::<Configured>()], given(json!({})));
+    let kit = Kit::unloaded(&[descriptor::<Configured>()], given(json!({})));
     assert_eq!(kit.configure(table.clone()).refusal, None);
     assert_eq!(asked(&kit), json!({"a": 3}));
     // A reload that is refused leaves the old configuration.
@@ -676,11 +676,11 @@ fn a_plugin_has_what_was_given_over_its_table() {
         Some("a: at most 9")
     );
     assert_eq!(asked(&kit), json!({"a": 3}));
-    let kit = Kit::unloaded(&[of::<Configured>()], given(json!({"a": 5})));
+    let kit = Kit::unloaded(&[descriptor::<Configured>()], given(json!({"a": 5})));
     assert_eq!(kit.configure(table.clone()).refusal, None);
     assert_eq!(asked(&kit), json!({"a": 5}));
     // With several plugins, each has a table.
-    let both = [of::<Configured>(), of::<Gates>()];
+    let both = [descriptor::<Configured>(), descriptor::<Gates>()];
     let kit = Kit::unloaded(&both, given(json!({"configured": {"a": 6}})));
     assert_eq!(kit.configure(table.clone()).refusal, None);
     assert_eq!(asked(&kit), json!({"configured": {"a": 6}, "gates": {"a": 1}}));
@@ -720,7 +720,7 @@ impl Timers {
 
 #[test]
 fn timers_fire_in_their_order_and_only_when_due() {
-    let kit = Kit::new(&[of::<Timers>()]);
+    let kit = Kit::new(&[descriptor::<Timers>()]);
     kit.submit(1);
     kit.adapter.wake();
     assert_eq!(kit.flux.timer.get(), Some(10.0));
@@ -736,7 +736,7 @@ fn timers_fire_in_their_order_and_only_when_due() {
 
 #[test]
 fn a_defect_that_unwinds_through_the_adapter_leaves_it_working() {
-    let kit = Kit::new(&[of::<Counts>()]);
+    let kit = Kit::new(&[descriptor::<Counts>()]);
     kit.submit(1);
     kit.adapter.committed(Ok(()));
     kit.take();
@@ -784,7 +784,7 @@ impl Early {
 
 #[test]
 fn what_comes_before_a_submission_is_stored_waits_for_it() {
-    let kit = Kit::new(&[of::<Early>()]);
+    let kit = Kit::new(&[descriptor::<Early>()]);
     kit.call("job.create", 1, State::New, json!({}));
     let dependency = json!({"dependency": {"scheme": "early", "value": ""}});
     kit.call("job.dependency.early", 1, State::New, dependency);
@@ -796,7 +796,7 @@ fn what_comes_before_a_submission_is_stored_waits_for_it() {
     kit.flux.now.set(1002.0);
     kit.adapter.timer();
     assert_eq!((kit.take(), kit.log()), (vec![], vec![]));
-    // Another event meanwhile changes nothing about that.
+    // Another event before `validate` doesn't change that.
     kit.event(1, "memo", State::New, json!({"a": 1}));
     assert_eq!(kit.take(), [""; 0]);
     kit.event(1, "validate", State::Depend, json!({}));
@@ -805,7 +805,7 @@ fn what_comes_before_a_submission_is_stored_waits_for_it() {
     assert_eq!(kit.log(), ["info: early: Depend after Some(New)"]);
 }
 
-/// Lets a function of Flux fail.
+/// Makes a function of Flux fail.
 fn fail(kit: &Kit, function: &'static str) {
     kit.flux.failing.borrow_mut().insert(function);
     kit.log();
@@ -813,8 +813,8 @@ fn fail(kit: &Kit, function: &'static str) {
 
 #[test]
 fn an_exception_that_cannot_be_raised_is_logged_and_the_prolog_finished() {
-    // The work of a handler fails, and its exception too.
-    let kit = Kit::new(&[of::<Opens>()]);
+    // The work of a handler fails, and the exception for it can't be raised either.
+    let kit = Kit::new(&[descriptor::<Opens>()]);
     kit.call("job.create", 1, State::New, json!({"userid": 6}));
     fail(&kit, "raise");
     kit.call("job.state.run", 1, State::Run, json!({"userid": 6}));
@@ -823,7 +823,7 @@ fn an_exception_that_cannot_be_raised_is_logged_and_the_prolog_finished() {
     assert_eq!(kit.log(), [format!("warning: opens: later: dropped: {refused}")]);
 
     // A plugin is removed while its prolog is open.
-    let kit = Kit::new(&[of::<Opens>()]);
+    let kit = Kit::new(&[descriptor::<Opens>()]);
     kit.allocate(1);
     kit.call("job.state.run", 1, State::Run, json!({}));
     fail(&kit, "raise");
@@ -834,7 +834,7 @@ fn an_exception_that_cannot_be_raised_is_logged_and_the_prolog_finished() {
 
 #[test]
 fn a_prolog_that_cannot_be_finished_is_logged() {
-    let kit = Kit::new(&[of::<Opens>()]);
+    let kit = Kit::new(&[descriptor::<Opens>()]);
     kit.allocate(1);
     kit.call("job.state.run", 1, State::Run, json!({}));
     fail(&kit, "prolog_finish");
@@ -862,7 +862,7 @@ impl Given {
 
 #[test]
 fn exceptions_of_handlers_and_of_lost_dependencies_that_fail_are_logged() {
-    let kit = Kit::new(&[of::<Given>()]);
+    let kit = Kit::new(&[descriptor::<Given>()]);
     fail(&kit, "raise");
     kit.call("job.create", 1, State::New, json!({}));
     kit.call("job.state.sched", 1, State::Sched, json!({}));

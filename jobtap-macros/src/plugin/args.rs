@@ -76,7 +76,7 @@ pub(crate) fn parse(tokens: TokenStream, errors: &ErrorSink<'_>) -> PluginArgs {
 }
 
 /// Removes `#[jobtap(crate = path)]` from the block's attributes and reads it. It is the other place for
-/// `crate`, for code that `macro_rules!` makes.
+/// `crate`, for code that `macro_rules!` generates.
 pub(crate) fn take_crate(
     attributes: &mut Vec<Attribute>,
     args: &mut PluginArgs,
@@ -124,7 +124,7 @@ fn set(args: &mut PluginArgs, arg: Arg) -> syn::Result<()> {
     Ok(())
 }
 
-/// Refuses an order that no list of plugins can have.
+/// Refuses an order that no sequence of plugins can have.
 fn contradiction(args: &PluginArgs) -> Option<syn::Error> {
     let name = args.name.as_ref().map(LitStr::value);
     let own = |other: &&LitStr| Some(other.value()) == name;

@@ -1,9 +1,9 @@
-//! Mistakes in the bodies of handlers about which the compiler would speak in its own terms: it reports a value
-//! that is lent for the callback and used later as a lifetime, a private cell or a cast.
+//! Mistakes in the bodies of handlers that the compiler would report in its own terms: when a value that is lent
+//! for the callback is used later, it speaks of a lifetime, a private cell or a cast.
 //!
-//! Bodies are read as tokens, so only what can't be anything else is reported: the plugin in a closure that is
-//! given to a `Remote`, a parameter that is lent in a thread, and a priority that is written as negative
-//! or by a conversion.
+//! Bodies are read as tokens, so only unambiguous mistakes are reported: the plugin in a closure that is passed to
+//! a `Remote`, a lent parameter in a thread, and a priority that is written as a negative number or as a
+//! conversion.
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
@@ -11,10 +11,10 @@ use syn::{FnArg, ImplItemFn, Pat, Type, parse_quote};
 
 use super::signature;
 
-/// Reports the first mistake in a handler's body. It is taken out of the body, so that the compiler doesn't report
-/// it again.
+/// Reports the first mistake in a handler's body, and removes it from the body, so that the compiler doesn't
+/// report it again.
 pub(crate) fn check(method: &mut ImplItemFn) -> Option<syn::Error> {
-    let names = Names::of(method);
+    let names = Names::from_method(method);
     let Found { error, mended } = names.find(method.block.to_token_stream(), Place::Callback)?;
     if let Ok(block) = syn::parse2(mended) {
         method.block = block;
@@ -31,7 +31,7 @@ struct Found {
 
 /// The names of parameters.
 struct Names {
-    /// Those that end with the callback.
+    /// The parameters that end with the callback.
     lent: Vec<String>,
     remotes: Vec<String>,
 }
@@ -41,9 +41,9 @@ struct Names {
 enum Place {
     /// In the callback.
     Callback,
-    /// Within the arguments of a method of `Remote`, outside of the work for later.
+    /// Within the arguments of a method of `Remote`, outside of the deferred work.
     Arguments,
-    /// In work for later.
+    /// In deferred work.
     Later,
     /// Within the arguments of `thread::spawn`, outside of its closure.
     ThreadArguments,
@@ -51,15 +51,15 @@ enum Place {
     Thread,
 }
 
-/// Methods of `Remote` that take work for later.
+/// Methods of `Remote` that take deferred work.
 const LATER: [&str; 6] = ["run", "call", "at", "after", "every", "spawn"];
 
-/// Types of parameters that end with the callback, beside references.
+/// Types of parameters that end with the callback, in addition to references.
 const LENT: [&str; 6] = ["Cx", "Data", "Descriptor", "InstanceData", "JobsData", "Partitions"];
 
 impl Names {
-    fn of(method: &ImplItemFn) -> Self {
-        // A field of the plugin goes by this name, too.
+    fn from_method(method: &ImplItemFn) -> Self {
+        // A `Remote` that is a field of the plugin usually has this name, too.
         let mut names = Names { lent: Vec::new(), remotes: vec!["remote".to_owned()] };
         for input in &method.sig.inputs {
             let FnArg::Typed(param) = input else { continue };
@@ -94,7 +94,7 @@ impl Names {
                 TokenTree::Ident(word) if is_variable(before, after) => {
                     let error = refuse(&word.to_string(), token, place, &self.lent);
                     if let Some(error) = error {
-                        // What calls with this work drops it.
+                        // The caller replaces the whole of this work.
                         return Some(Found { error, mended: TokenStream::new() });
                     }
                 }
@@ -221,7 +221,7 @@ fn is_variable(before: &[TokenTree], after: &[TokenTree]) -> bool {
     !follows && !leads
 }
 
-/// The error for a word in work for later, or on another thread, if it is lent for the callback.
+/// The error for a word in deferred work, or on another thread, if it is lent for the callback.
 fn refuse(word: &str, at: &TokenTree, place: Place, lent: &[String]) -> Option<syn::Error> {
     let message = match place {
         Place::Later if word == "self" => {

@@ -1,6 +1,6 @@
-//! What `#[jobtap_plugin]` adds to the impl block: the descriptor, and its place in the registry.
+//! What `#[jobtap_plugin]` adds to the impl block: the descriptor, and its registration.
 //!
-//! The glue of each handler is a closure in a constant of `impl Plugin for P`, so that `Self` in
+//! The glue of each handler is a closure in a constant of an impl of the plugin's type, so that `Self` in
 //! the author's types keeps its meaning, and each type is asserted where the author wrote it.
 
 use proc_macro2::{Ident, Span, TokenStream};
@@ -242,7 +242,7 @@ fn new(init: &Init, self_ty: &Type, p: &TokenStream) -> TokenStream {
             let build = quote_spanned!(self_ty.span()=> <#self_ty as #p::BuildDefault>::build());
             return quote!(|_| #p::Result::Ok(#p::boxed::<Self>(#build)));
         }
-        // Never called: the crate doesn't compile, by the error that made it broken.
+        // Never called: the crate doesn't compile, because of the error that made it broken.
         Init::Broken => return quote!(|_| #p::Result::Err(#p::ConfError::new(""))),
     };
     let arguments = arguments(params.len());
@@ -299,7 +299,7 @@ fn entries(handler: &Handler, own: &[&Path], krate: &TokenStream, p: &TokenStrea
             OnKind::Known(found) => found.key.as_str(),
             OnKind::Own(_) => "",
         };
-        // All at the author's topic: the compiler shows equal errors at one place once.
+        // All have the span of the author's topic: the compiler shows equal errors at one place only once.
         let topic_trait = respan(&quote!(#krate::topic::Topic), topic.span);
         let id = quote_spanned!(topic.span=> <#topic_type as #topic_trait>::ID);
         let name = quote_spanned!(topic.span=> <#topic_type as #topic_trait>::NAME);
@@ -320,7 +320,7 @@ fn entries(handler: &Handler, own: &[&Path], krate: &TokenStream, p: &TokenStrea
     quote!(#(#entries)*)
 }
 
-/// Returns a topic's type; of an author's own, its alias.
+/// Returns a topic's type; for an author's own topic, its alias.
 fn topic_type(topic: &OnTopic, own: &[&Path], krate: &TokenStream) -> TokenStream {
     let index = match &topic.kind {
         OnKind::Own(path) => own.iter().position(|other| *other == path).zip(Some(path)),
@@ -384,7 +384,8 @@ fn call(handler: &Handler, set: &TokenStream, p: &TokenStream) -> TokenStream {
     let needs_plugin = handler.has_self || declines.is_some();
     let plugin = if needs_plugin { quote!(#plugin) } else { quote!(_) };
     let calls = !handler.params.is_empty() || handler.is_async || handler.service.is_some();
-    // Its topics are inferred from its uses, which have the author's spans, and so have errors about them.
+    // The topics of the call are inferred from its uses, which have the author's spans, and so do errors
+    // about them.
     let (args, begin) = if calls {
         (quote!(#args), quote!(let #call = #p::Call::new(#args);))
     } else {
@@ -392,16 +393,16 @@ fn call(handler: &Handler, set: &TokenStream, p: &TokenStream) -> TokenStream {
     };
     quote!(|#plugin, #args| {
         #begin
-        // First, since a job that it isn't concerned with must cost nothing.
+        // First, since a job that doesn't concern the handler must cost nothing.
         #declines
         #(#takes)*
-        // `?` boxes the failure: it is rare, and would make every outcome as large.
+        // `?` boxes the failure: it is rare, and unboxed it would make every outcome as large.
         #p::Result::Ok(#result?)
     })
 }
 
-/// Returns the code that sends what a service returns. A `Result` is taken apart by its two types: it is
-/// `Serialize` itself, so an error of a wrong type would be sent as an answer.
+/// Returns the code that sends what a service returns. A `Result` is split into its two types: it is
+/// `Serialize` itself, so an error of a wrong type would otherwise be sent as an answer.
 fn answered(
     output: &Type,
     is_async: bool,

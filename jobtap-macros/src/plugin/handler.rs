@@ -7,7 +7,7 @@ use super::model::{Handler, OnKind, OnTopic, Policy};
 use super::{on, params, signature};
 use crate::errors::ErrorSink;
 
-/// Takes a method apart; `None` when it can't be a handler, which is reported.
+/// Takes a method apart. If it can't be a handler, reports that and returns `None`.
 pub(crate) fn take(
     method: &ImplItemFn,
     topics: Vec<OnTopic>,
@@ -105,7 +105,7 @@ fn refuse_async(topic: &OnTopic) -> Option<syn::Error> {
     Some(syn::Error::new(topic.span, message))
 }
 
-/// What an `async` handler's answer is for depends on its topic.
+/// Refuses several topics, since the meaning of an `async` handler's answer depends on its topic.
 fn refuse_several(topics: &[OnTopic]) -> Option<syn::Error> {
     let kind = |topic: &OnTopic| match &topic.kind {
         OnKind::Known(found) => found.type_name.to_owned(),
@@ -136,7 +136,7 @@ fn refuse_descriptor(output: &Type) -> Option<syn::Error> {
     })
 }
 
-/// Refuses a return type that no topic takes, as far as it shows in how it is written.
+/// Refuses a return type that no topic takes, as far as its tokens show that.
 fn refuse_output(output: &Type) -> Option<syn::Error> {
     let message = match output {
         Type::ImplTrait(_) => {

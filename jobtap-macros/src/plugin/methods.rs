@@ -56,8 +56,8 @@ fn add(
     }
     // Handlers take `Cx` and the like by value, and most only look into them.
     method.attrs.push(parse_quote!(#[allow(clippy::needless_pass_by_value)]));
-    // A method with two marks is taken for one thing, so that only the second mark is reported: as `#[init]` if
-    // that is among them, since it has no topic whose parameters could be wrong too.
+    // A method with two marks is read by only one of them, so that only the second mark is reported: by
+    // `#[init]` if it is among them, since it has no topic whose parameters could be wrong too.
     if marks.iter().any(|mark| is_named(mark, "init")) {
         if matches!(methods.init, Init::Default) {
             methods.init = take_init(method, first, errors);
@@ -150,7 +150,7 @@ fn two_roles(first: &Attribute, other: &Attribute) -> syn::Error {
     syn::Error::new_spanned(other, message)
 }
 
-/// Refuses marks on what is no function.
+/// Refuses marks on items that aren't functions.
 fn refuse_marks(attributes: &mut Vec<Attribute>, errors: &ErrorSink<'_>) {
     let marks = attributes.extract_if(.., |a| is_mark(a));
     errors.extend(marks.map(|mark| {
@@ -220,7 +220,7 @@ fn is_named(attribute: &Attribute, name: &str) -> bool {
 }
 
 /// Reports two handlers for one topic, of which Flux would silently call only the first. Returns the
-/// pairs of which one may not be compiled.
+/// pairs in which `#[cfg(..)]` may leave out one of the two.
 fn check_duplicates(handlers: &[Handler], errors: &ErrorSink<'_>) -> Vec<Clash> {
     let mut seen: Vec<(String, &Handler)> = Vec::new();
     let mut clashes = Vec::new();

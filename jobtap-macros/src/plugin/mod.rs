@@ -1,12 +1,12 @@
 //! `#[jobtap_plugin]`: reads the impl block, collects every mistake, and expands.
 //!
-//! The author's items are always emitted, beside the errors, so that an editor keeps completing. So
-//! is what could be read of the plugin: its other handlers are checked in the same run, and code that
-//! uses the plugin elsewhere finds one.
+//! The author's items are always emitted, in addition to the errors, so that completion in an editor keeps
+//! working. So is whatever could be read of the plugin: its other handlers are checked in the same run, and
+//! code elsewhere that uses the plugin finds one.
 //!
 //! The steps, each in a file of its own: `args` reads the attribute, `methods` finds the marked methods
-//! (of which `on` and `service` read the marks, `handler`, `params` and `signature` check the rest), and
-//! `expand` writes the code. What they hand on is in `model`.
+//! (`on` and `service` read the marks, `handler`, `params` and `signature` check the rest), and `expand`
+//! writes the code. The types that they pass on are in `model`.
 
 mod args;
 mod body;
@@ -52,7 +52,7 @@ fn expanded(args: TokenStream, item: TokenStream, errors: &ErrorSink<'_>) -> Tok
                  `#[jobtap_plugin(name = \"..\", crate = {name})]`"
             ),
         ));
-        // What is generated names it so, and has no further errors.
+        // The generated code uses this name, and so has no further errors.
         args.krate = syn::parse_str(&format!("::{name}")).ok();
     }
     let can_be_plugin = check_impl(&item_impl, errors);

@@ -1,4 +1,4 @@
-//! What was read of a plugin: the types that the steps of `#[jobtap_plugin]` hand on.
+//! What was read of a plugin: the types that the steps of `#[jobtap_plugin]` pass on.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
@@ -14,7 +14,7 @@ pub(crate) struct Plugin {
     pub(crate) impl_span: Span,
     pub(crate) self_ty: Type,
     pub(crate) methods: Methods,
-    /// A mistake was reported: the plugin is checked further, and not registered.
+    /// Whether a mistake was reported: the plugin is then checked further, but not registered.
     pub(crate) broken: bool,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct PluginArgs {
     pub(crate) instance_data: Option<Type>,
     pub(crate) load_order: IntroductionOrder,
     pub(crate) krate: Option<Path>,
-    /// Something could not be read at all, which may have been any of the above.
+    /// Whether something could not be read at all: it may have been any of the above.
     pub(crate) doubtful: bool,
 }
 
@@ -95,11 +95,11 @@ pub(crate) struct Handler {
     pub(crate) is_async: bool,
     pub(crate) params: Vec<Type>,
     pub(crate) output: Option<Type>,
-    /// Where a return type would stand.
+    /// Where a return type would be.
     pub(crate) output_span: Span,
     /// How its work is treated, if it is `async`.
     pub(crate) policy: Policy,
-    /// Who may ask it, if it is a service.
+    /// Who may send requests to it, if it is a service.
     pub(crate) service: Option<Role>,
     /// The `#[cfg(..)]` on it: where it isn't compiled, it isn't registered.
     pub(crate) conditions: Vec<Attribute>,
@@ -131,7 +131,7 @@ impl OnTopic {
     pub(crate) fn written_type(&self, krate: &TokenStream) -> TokenStream {
         match &self.kind {
             OnKind::Known(found) => {
-                // All at the author's string, where an error about the topic belongs.
+                // All tokens have the span of the author's string, where an error about the topic belongs.
                 let ident = Ident::new(found.type_name, self.span);
                 let krate = respan(krate, self.span);
                 quote_spanned!(self.span=> #krate::topic::#ident)
@@ -144,7 +144,7 @@ impl OnTopic {
 /// How the work of an `async` handler is treated.
 #[derive(Default)]
 pub(crate) struct Policy {
-    /// Which jobs are the handler's, as a function of the plugin and a job.
+    /// Which jobs concern the handler, as a function of the plugin and a job.
     pub(crate) when: Option<Expr>,
     pub(crate) on_restart: Option<OnRestart>,
     /// In seconds.
@@ -161,7 +161,7 @@ pub(crate) enum OnRestart {
     Rerun,
 }
 
-/// A mistake of the builds in which two handlers are both compiled.
+/// A mistake only in builds that compile both of two handlers.
 pub(crate) struct Clash {
     /// The conditions of these builds.
     pub(crate) conditions: Vec<Attribute>,
@@ -173,7 +173,7 @@ pub(crate) fn both(first: &Handler, second: &Handler) -> Vec<Attribute> {
     first.conditions.iter().chain(&second.conditions).cloned().collect()
 }
 
-/// Returns the same tokens at another place of the author's code.
+/// Returns the same tokens at another place in the author's code.
 pub(crate) fn respan(tokens: &TokenStream, span: Span) -> TokenStream {
     let at = |mut token: proc_macro2::TokenTree| {
         // Only the reported position changes. The token keeps its hygiene, else `$crate` would resolve in the

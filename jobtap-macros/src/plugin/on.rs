@@ -111,7 +111,7 @@ pub(crate) fn parse(
                 Ok(found) => {
                     topics.push(OnTopic { span: name.span(), kind: OnKind::Known(found) });
                 }
-                Err(message) => errors.push(syn::Error::new(name.span(), message)),
+                Err(error) => errors.push(syn::Error::new(name.span(), error)),
             },
             Arg::Setting(setting) => errors.extend(set(policy, setting).err()),
             Arg::Path(path) => match managers_own(&path) {
@@ -123,7 +123,8 @@ pub(crate) fn parse(
     topics
 }
 
-/// A topic of the manager goes by its string: a family's type alone doesn't say which member.
+/// Refuses the type of one of the manager's topics, which go by their strings: a family's type alone
+/// doesn't say which member.
 fn managers_own(path: &Path) -> Option<syn::Error> {
     let last = path.segments.last()?.ident.to_string();
     let string = topics::string_of(&last)?;
@@ -251,7 +252,7 @@ fn refuse_without_async(key: &Ident) -> syn::Error {
 }
 
 /// Returns why a setting can't have an effect at a topic. Topics that are never `async` are missing
-/// here, since a handler of theirs is refused as such.
+/// here, since their `async` handlers are refused anyway.
 fn why_idle(key: &str, topic: &str) -> Option<&'static str> {
     match (key, topic) {
         ("when", "slurm.job_submit" | "slurm.job_modify") => Some(

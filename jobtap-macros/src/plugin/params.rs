@@ -1,6 +1,6 @@
-//! The parameters of a handler, as far as their types can be judged by how they are written: the rest is
-//! left to the bounds of `jobtap-core`. The topics of the handler's `Cx<'_, T>` are known here, so the
-//! error for a context of other topics names the type to write.
+//! Checks the parameters of a handler as far as the tokens of their types allow: the rest is left to the bounds of
+//! `jobtap-core`. The topics of the handler's `Cx<'_, T>` are known here, so the error for a context of other
+//! topics names the type to write.
 
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
@@ -164,7 +164,7 @@ pub(crate) fn check_attributes(method: &ImplItemFn, errors: &ErrorSink<'_>) {
     }
 }
 
-/// Refuses a context that is not of the handler's own topics, in their order.
+/// Refuses a context that doesn't name the handler's own topics, in their order.
 fn check_context(param: &Type, topics: &[OnTopic], errors: &ErrorSink<'_>) {
     let Type::Path(path) = param else { return };
     let Some(context) = path.path.segments.last().filter(|last| last.ident == "Cx") else {
@@ -185,7 +185,7 @@ fn check_context(param: &Type, topics: &[OnTopic], errors: &ErrorSink<'_>) {
         [one] => (*one).to_owned(),
         many => format!("({})", many.join(", ")),
     };
-    // The compiler reports a type that is no topic.
+    // The compiler reports a type that isn't a topic.
     if written(context).is_some_and(|written| written == names || !all_known(&written)) {
         return;
     }

@@ -1,19 +1,19 @@
 //! A dependency on the SDK under another name, found in the manifest of the author's crate.
 //!
 //! Generated code names the SDK `::jobtap_core`. Without this look at the manifest, an author who has renamed
-//! it would read an unresolved path for each item that is generated.
+//! it would get an error about an unresolved path for each generated item.
 
 use std::path::Path;
 
 const SDK: &str = "jobtap-core";
 
-/// The name of the SDK in the manifest of the crate that is compiled, if it is another one.
+/// The name of the SDK in the manifest of the crate that is compiled, if it is not the usual one.
 pub(crate) fn name() -> Option<String> {
     let folder = std::env::var_os("CARGO_MANIFEST_DIR")?;
     name_in(&std::fs::read_to_string(Path::new(&folder).join("Cargo.toml")).ok()?)
 }
 
-/// Only the usual ways to write it are known: a manifest that isn't understood gets the compiler's errors.
+/// Knows only the usual ways to write it: with any other manifest, the author gets the compiler's errors.
 fn name_in(manifest: &str) -> Option<String> {
     let mut table = "";
     let mut found = None;

@@ -1,4 +1,4 @@
-//! `#[service("name", role = "guest")]`: a function that answers requests of clients.
+//! `#[service("name", role = "guest")]`: a function that handles requests from clients.
 
 use proc_macro2::Span;
 use syn::parse::{Parse, ParseStream, Parser};
@@ -113,7 +113,8 @@ fn role(value: &syn::Expr) -> syn::Result<Role> {
     }
 }
 
-/// Refuses an answer beside a `Responder`, which sends the answer: what is returned would go nowhere.
+/// Refuses a return value in addition to a `Responder`, which sends the response: the value would
+/// go nowhere.
 fn refuse_two_answers(method: &ImplItemFn) -> Option<syn::Error> {
     let params = signature::params(method);
     params.iter().find(|param| signature::is_named(param, "Responder"))?;

@@ -1,4 +1,4 @@
-//! What a method's signature says, as far as it shows in how it is written.
+//! What a method's signature says, as far as its tokens show.
 
 use syn::spanned::Spanned;
 use syn::visit_mut::VisitMut;
@@ -35,7 +35,7 @@ pub(crate) fn returns_value(output: Option<&Type>) -> bool {
     !matches!(value, Type::Tuple(unit) if unit.elems.is_empty())
 }
 
-/// Returns the two types of what is written as a `Result`.
+/// Returns the two types of a type that is written as a `Result`.
 pub(crate) fn result_types(output: &Type) -> Option<(&Type, &Type)> {
     let Type::Path(path) = output else { return None };
     let last = path.path.segments.last().filter(|last| last.ident == "Result")?;
@@ -47,13 +47,13 @@ pub(crate) fn result_types(output: &Type) -> Option<(&Type, &Type)> {
     Some((types.next()?, types.next()?))
 }
 
-/// Returns whether a type is written by this name, whatever path leads to it.
+/// Returns whether a type is written with this name, whatever path leads to it.
 pub(crate) fn is_named(written: &Type, name: &str) -> bool {
     let Type::Path(path) = written else { return false };
     path.path.segments.last().is_some_and(|last| last.ident == name)
 }
 
-/// Refuses what would make one function many, and what safe Rust can't call.
+/// Refuses generics, which would make one function many, and what safe Rust can't call.
 pub(crate) fn check_plain(method: &ImplItemFn, what: &str, errors: &ErrorSink<'_>) {
     let generics = &method.sig.generics;
     for param in &generics.params {
@@ -78,7 +78,8 @@ pub(crate) fn check_plain(method: &ImplItemFn, what: &str, errors: &ErrorSink<'_
     }
 }
 
-/// Returns a type of the signature as it is written outside of it, where its lifetimes have no names.
+/// Returns a type of the signature as it is written outside of the signature, where its lifetimes
+/// have no names.
 fn outside(method: &ImplItemFn, written: &Type) -> Type {
     let mut written = written.clone();
     // The author's `$t:ty`, in a plugin that a macro makes.

@@ -1,10 +1,10 @@
-//! The values of a process that is alone. They stand one after the other, each as its key and the value, both ended by
-//! a zero; of two with one key the last counts.
+//! The values of a process that is alone: a sequence of keys, each followed by its value, both NUL-terminated. If a key
+//! occurs twice, its last value counts.
 
 use super::error::Error;
 use super::text::{Text, split_once};
 
-/// What all values may take.
+/// The number of bytes that all keys and values may take together.
 const ROOM: usize = 16 * 1024;
 
 #[derive(Debug)]

@@ -1,34 +1,34 @@
-//! Requests over the socket of a process, and their answers.
+//! Requests over the socket of a process, and their responses.
 //!
-//! Each is a line: `cmd=get kvsname=7 key=a`, answered by `cmd=get_result rc=0 value=b`. After an answer that isn't one
-//! nothing more is asked, since requests and answers may no longer belong together.
+//! Each is a line: the response to `cmd=get kvsname=7 key=a` is `cmd=get_result rc=0 value=b`. After an invalid
+//! response the client sends no more requests, since it could no longer match responses to requests.
 
 use super::error::Error;
 use super::text::{Text, decimal, number, split_once};
 
-/// The longest names, keys and values.
+/// The maximum lengths of names, keys and values in bytes.
 pub(crate) const NAME: usize = 256;
 pub(crate) const KEY: usize = 256;
 pub(crate) const VALUE: usize = 1024;
 
-/// The longest line, a request or an answer.
+/// The maximum length of a line, which is a request or a response.
 pub(crate) const LINE: usize = 2048;
 
-/// The other end, which answers.
+/// The connection to the other end, which responds to requests.
 pub(crate) trait Socket {
     /// Sends all bytes.
     fn send(&self, bytes: &[u8]) -> Result<(), Error>;
 
-    /// Waits until there is something to receive, and returns how many bytes it has put into `buffer`.
+    /// Waits until there is something to receive, and returns the number of bytes written to `buffer`.
     fn receive(&self, buffer: &mut [u8]) -> Result<usize, Error>;
 }
 
 #[derive(Debug)]
 pub(crate) struct Client<S> {
     socket: S,
-    /// The last answer, and what was received behind it.
+    /// The last response, and what was received after it.
     input: [u8; LINE],
-    /// How many bytes of `input` are the last answer, with the end of its line, and how many are there in all.
+    /// The length of the last response in `input`, including its newline, and the number of bytes received in all.
     taken: usize,
     received: usize,
     broken: bool,
@@ -36,7 +36,7 @@ pub(crate) struct Client<S> {
     most: Most,
 }
 
-/// The lengths that the other end allows, without the zero at the end.
+/// The maximum lengths that the other end allows, without the terminating NUL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Most {
     pub(crate) name: usize,
@@ -45,16 +45,16 @@ pub(crate) struct Most {
 }
 
 impl Most {
-    /// The most for which there is room here.
+    /// The limits of this library's own buffers.
     pub(crate) const OWN: Self = Self { name: NAME, key: KEY, value: VALUE };
 }
 
-/// A line that is an answer.
+/// A line that is a response.
 #[derive(Clone, Copy, Debug)]
 struct Answer<'l>(&'l [u8]);
 
 impl<'l> Answer<'l> {
-    /// A field without blanks.
+    /// Returns a field that can't contain blanks.
     fn field(self, name: &[u8]) -> Option<&'l [u8]> {
         let head = split_once(self.0, b" value=").map_or(self.0, |(head, _)| head);
         let words = head.split(|byte| *byte == b' ');
@@ -66,12 +66,12 @@ impl<'l> Answer<'l> {
         self.field(name).and_then(number)
     }
 
-    /// The value, which is the last field, and may have blanks.
+    /// Returns the value, which is the last field and may contain blanks.
     fn value(self) -> Option<&'l [u8]> {
         split_once(self.0, b" value=").map(|(_, value)| value)
     }
 
-    /// Whether it says that the request was served. Some of the answers don't say so.
+    /// Whether the request succeeded. Some responses have no `rc`, which counts as success.
     fn served(self) -> bool {
         self.field(b"rc").is_none_or(|rc| rc == b"0")
     }
@@ -105,7 +105,7 @@ impl<S: Socket> Client<S> {
             value: most(b"vallen_max", VALUE)?,
         };
         let answer = client.ask(&[b"cmd=get_my_kvsname"], b"my_kvsname")?;
-        let name = answer.field(b"kvsname").and_then(|name| Text::of(&[name]));
+        let name = answer.field(b"kvsname").and_then(|name| Text::concat(&[name]));
         client.name = name.ok_or(Error::Fail)?;
         Ok(client)
     }
@@ -136,7 +136,7 @@ impl<S: Socket> Client<S> {
         answer.value().ok_or(Error::Fail)
     }
 
-    /// Waits until all tasks of the job wait.
+    /// Waits until all tasks of the job have entered the barrier.
     pub(crate) fn barrier(&mut self) -> Result<(), Error> {
         let answer = self.ask(&[b"cmd=barrier_in"], b"barrier_out")?;
         answer.served().then_some(()).ok_or(Error::Fail)
@@ -157,14 +157,14 @@ impl<S: Socket> Client<S> {
         Ok(())
     }
 
-    /// Sends a request and waits for its answer, which has this name.
+    /// Sends a request and waits for its response, whose `cmd` must be `answer`.
     fn ask(&mut self, request: &[&[u8]], answer: &[u8]) -> Result<Answer<'_>, Error> {
         if self.broken {
             return Err(Error::Fail);
         }
-        let mut line = Text::<LINE>::of(request).ok_or(Error::Length)?;
+        let mut line = Text::<LINE>::concat(request).ok_or(Error::Length)?;
         line.push(b"\n").ok_or(Error::Length)?;
-        // Until the answer has come, and is the one.
+        // Cleared only if the expected response arrives.
         self.broken = true;
         self.socket.send(line.bytes())?;
         let length = self.receive_line()?;
@@ -176,7 +176,7 @@ impl<S: Socket> Client<S> {
         Ok(line)
     }
 
-    /// Receives a line to the beginning of the buffer; returns its length without its end.
+    /// Receives a line into the beginning of `input` and returns its length without the newline.
     fn receive_line(&mut self) -> Result<usize, Error> {
         self.input.copy_within(self.taken..self.received, 0);
         self.received -= self.taken;
@@ -188,7 +188,7 @@ impl<S: Socket> Client<S> {
                 return Ok(end);
             }
             let room = self.input.get_mut(self.received..).unwrap_or_default();
-            // A line for which there is no room is none, and the end of the socket isn't one.
+            // A line that doesn't fit into the buffer is an error, and so is the end of the stream.
             let most = room.len();
             let received = if most == 0 { 0 } else { self.socket.receive(room)? };
             if received == 0 || received > most {
@@ -199,7 +199,8 @@ impl<S: Socket> Client<S> {
     }
 }
 
-/// The request to end the whole job, with a text that says why. What the protocol can't have in a line is left out.
+/// Returns the request to abort the whole job, with a text that says why. Control characters become blanks; the text is
+/// cut off before a byte that isn't UTF-8.
 pub(crate) fn abort_request(exit_code: i32, why: &[u8]) -> Text<LINE> {
     let mut line = Text::EMPTY;
     let _ = line.push(b"cmd=abort exitcode=");
@@ -215,7 +216,7 @@ pub(crate) fn abort_request(exit_code: i32, why: &[u8]) -> Text<LINE> {
     line
 }
 
-/// The beginning of a text that is UTF-8.
+/// Returns the longest prefix of a text that is UTF-8.
 fn utf8(text: &[u8]) -> &[u8] {
     match core::str::from_utf8(text) {
         Ok(_) => text,
@@ -232,13 +233,13 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A socket whose other end answers each request with the next of its answers.
+    /// A socket whose other end responds to each request with the next of `answers`.
     #[derive(Debug, Default)]
     pub(crate) struct Scripted {
         answers: RefCell<VecDeque<Vec<u8>>>,
         pending: RefCell<Vec<u8>>,
         pub(crate) requests: RefCell<Vec<String>>,
-        /// How many bytes are received at once.
+        /// The maximum number of bytes received at once.
         step: Cell<usize>,
     }
 
@@ -256,7 +257,7 @@ pub(crate) mod tests {
             socket
         }
 
-        /// One that is started, and then answers so.
+        /// Returns a client that has been started and then gets these responses.
         pub(crate) fn started(answers: &[&str]) -> Client<Self> {
             Client::start(Self::new(&[&START, answers].concat())).unwrap()
         }

@@ -1,20 +1,20 @@
-//! The error codes of PMI, which both headers have with the same numbers.
+//! The error codes of PMI, which are the same in both headers.
 
 /// Why a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Error {
-    /// The other end is gone, or answers something else than the protocol says; or what is asked for isn't served.
+    /// The other end has closed the socket or violates the protocol, or the function isn't supported.
     Fail = -1,
     /// PMI is not initialized.
     Init = 1,
-    /// There is no more room for values.
+    /// There is no room for another value.
     Memory = 2,
-    /// A pointer that must not be null is, or a name is not that of the job.
+    /// A pointer is null that must not be, or a name isn't the job's.
     Argument = 3,
-    /// A key has characters that it can't have, or there is no value of this key.
+    /// A key contains characters that aren't allowed, or there is no value with this key.
     Key = 4,
     KeyLength = 5,
-    /// A value has characters that it can't have.
+    /// A value contains characters that aren't allowed.
     Value = 6,
     ValueLength = 7,
     /// The caller's buffer is too small.
@@ -23,7 +23,7 @@ pub(crate) enum Error {
     Size = 13,
 }
 
-/// The code that a caller gets.
+/// Returns the code that the caller gets.
 pub(crate) fn code(outcome: Result<(), Error>) -> i32 {
     match outcome {
         Ok(()) => 0,

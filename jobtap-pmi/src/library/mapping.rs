@@ -1,5 +1,5 @@
-//! Which tasks share a node, as the value `PMI_process_mapping` says: `(vector,(0,2,4),(2,1,1))` are four tasks on each
-//! of the nodes 0 and 1, and one on node 2. A mapping with fewer tasks than there are is repeated.
+//! Which tasks share a node, according to the value `PMI_process_mapping`: `(vector,(0,2,4),(2,1,1))` means four tasks
+//! on each of the nodes 0 and 1, and one on node 2. A mapping with fewer tasks than the job has is repeated.
 
 use super::text::{number, split_once};
 
@@ -7,7 +7,7 @@ use super::text::{number, split_once};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mapping<'t>(&'t [u8]);
 
-/// Tasks one after the other on one node.
+/// Consecutive tasks on one node: from rank `first` up to but not including `after`.
 struct Run {
     node: i32,
     first: i32,
@@ -15,7 +15,7 @@ struct Run {
 }
 
 impl<'t> Mapping<'t> {
-    /// Reads a mapping; `None` if it is none.
+    /// Parses a mapping; `None` if the text isn't a valid one.
     pub(crate) fn parse(text: &'t [u8]) -> Option<Self> {
         let blocks = text.strip_prefix(b"(vector,")?.strip_suffix(b")")?;
         let mut rest = blocks;
@@ -28,12 +28,12 @@ impl<'t> Mapping<'t> {
         }
     }
 
-    /// The node of a task, of this many.
+    /// Returns the node of a task in a job of `size` tasks.
     pub(crate) fn node(self, rank: i32, size: i32) -> Option<i32> {
         self.find(size, |run| (run.first..run.after).contains(&rank).then_some(run.node))
     }
 
-    /// Calls `take` with the rank of each task of a node, in their order, until it says that this is enough.
+    /// Calls `take` with the rank of each task of a node, in ascending order, until `take` returns false.
     pub(crate) fn tasks(self, node: i32, size: i32, mut take: impl FnMut(i32) -> bool) {
         self.find(size, |run| {
             let here = run.node == node;
@@ -41,7 +41,7 @@ impl<'t> Mapping<'t> {
         });
     }
 
-    /// Goes through the tasks until something is found.
+    /// Calls `found` with each run of tasks until it returns a value.
     fn find<F>(self, size: i32, mut found: impl FnMut(&Run) -> Option<F>) -> Option<F> {
         let mut first = 0;
         let mut rest = self.0;
@@ -66,7 +66,8 @@ impl<'t> Mapping<'t> {
     }
 }
 
-/// The first block: its first node, how many nodes it has, and how many tasks each has; and what follows.
+/// Parses the first block: its first node, its number of nodes and the number of tasks on each. Also returns the text
+/// after the block.
 fn block(text: &[u8]) -> Option<([i32; 3], &[u8])> {
     let (inner, after) = split_once(text.strip_prefix(b"(")?, b")")?;
     let (begin, counts) = split_once(inner, b",")?;

@@ -1,4 +1,4 @@
-//! What a process is: one of a job's tasks, or alone.
+//! A process that uses PMI: one of a job's tasks, or alone.
 
 use super::alone::Values;
 use super::client::{Client, KEY, Most, Socket, VALUE};
@@ -24,7 +24,7 @@ pub(crate) enum Process<S> {
 impl<S: Socket> Process<S> {
     pub(crate) const ALONE: Self = Self::Alone(Values::EMPTY);
 
-    /// The task of this rank, of a job of `size` tasks.
+    /// Creates the task with this rank in a job of `size` tasks.
     pub(crate) fn task(socket: S, rank: i32, size: i32) -> Result<Self, Error> {
         if !(0..size).contains(&rank) {
             return Err(Error::Fail);
@@ -80,7 +80,7 @@ impl<S: Socket> Process<S> {
         if value.len() > self.most().value {
             return Err(Error::ValueLength);
         }
-        // It ends with its line.
+        // In a request the value ends at the end of the line.
         if value.contains(&b'\n') || core::str::from_utf8(value).is_err() {
             return Err(Error::Value);
         }
@@ -103,7 +103,7 @@ impl<S: Socket> Process<S> {
         if key.is_empty() || key.len() > self.most().key {
             return Err(Error::KeyLength);
         }
-        // What would be another field of the request.
+        // Blanks and `=` would start another field of the request.
         let fits = |byte: &u8| byte.is_ascii_graphic() && *byte != b'=';
         key.iter().all(fits).then_some(()).ok_or(Error::Key)
     }
@@ -122,8 +122,8 @@ impl<S: Socket> Process<S> {
         }
     }
 
-    /// Calls `take` with the rank of each task on this process's node, until it says that this is enough. Where nothing
-    /// says which these are it is the process itself.
+    /// Calls `take` with the rank of each task on this process's node, until `take` returns false. If the job has no
+    /// valid mapping, that is only the process's own rank.
     pub(crate) fn clique(&mut self, mut take: impl FnMut(i32) -> bool) -> Result<(), Error> {
         let (rank, size) = (self.rank(), self.size());
         let text = self.mapping()?;
@@ -139,19 +139,19 @@ impl<S: Socket> Process<S> {
 
     fn mapping(&mut self) -> Result<Option<Text<VALUE>>, Error> {
         match self.get(MAPPING) {
-            Ok(text) => Ok(Text::of(&[text])),
+            Ok(text) => Ok(Text::concat(&[text])),
             Err(Error::Key) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// The key of a value that the tasks of one node share, those of this process's node.
+    /// Returns the key of a value that the tasks on this process's node share.
     pub(crate) fn node_key(&mut self, name: &[u8]) -> Result<Text<KEY>, Error> {
         let (rank, size) = (self.rank(), self.size());
         let text = self.mapping()?;
         let mapping = text.as_ref().and_then(|text| Mapping::parse(text.bytes()));
         let node = mapping.and_then(|mapping| mapping.node(rank, size)).unwrap_or(0);
-        Text::of(&[b"node-", decimal(node).bytes(), b".", name]).ok_or(Error::KeyLength)
+        Text::concat(&[b"node-", decimal(node).bytes(), b".", name]).ok_or(Error::KeyLength)
     }
 }
 

@@ -1,6 +1,6 @@
-//! Text of a bounded length, and how its parts are read.
+//! Text of a bounded length, and functions that parse it.
 
-/// A text that grows until it has `N` bytes.
+/// A text of at most `N` bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Text<const N: usize> {
     bytes: [u8; N],
@@ -10,8 +10,8 @@ pub(crate) struct Text<const N: usize> {
 impl<const N: usize> Text<N> {
     pub(crate) const EMPTY: Self = Self { bytes: [0; N], length: 0 };
 
-    /// The text of all parts one after the other; `None` if it would be too long.
-    pub(crate) fn of(parts: &[&[u8]]) -> Option<Self> {
+    /// Concatenates the parts; `None` if the text would be too long.
+    pub(crate) fn concat(parts: &[&[u8]]) -> Option<Self> {
         let mut text = Self::EMPTY;
         for part in parts {
             text.push(part)?;
@@ -32,7 +32,7 @@ impl<const N: usize> Text<N> {
     }
 }
 
-/// A number as it is written.
+/// Formats a number in decimal.
 pub(crate) fn decimal(number: i32) -> Text<11> {
     let mut digits = [0; 11];
     let mut begin = digits.len();
@@ -49,15 +49,15 @@ pub(crate) fn decimal(number: i32) -> Text<11> {
         }
     }
     let sign: &[u8] = if number < 0 { b"-" } else { b"" };
-    Text::of(&[sign, digits.get(begin..).unwrap_or_default()]).unwrap_or(Text::EMPTY)
+    Text::concat(&[sign, digits.get(begin..).unwrap_or_default()]).unwrap_or(Text::EMPTY)
 }
 
-/// Reads a number of decimal digits, with a sign if it is negative.
+/// Parses a decimal number, which may have a sign.
 pub(crate) fn number(text: &[u8]) -> Option<i32> {
     core::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Splits a text before and after a separator; `None` if it isn't there.
+/// Splits a text at the first occurrence of a separator; `None` if there is none.
 pub(crate) fn split_once<'t>(text: &'t [u8], separator: &[u8]) -> Option<(&'t [u8], &'t [u8])> {
     let at = text.windows(separator.len()).position(|window| window == separator)?;
     Some((text.get(..at)?, text.get(at + separator.len()..)?))
@@ -81,9 +81,9 @@ mod tests {
 
     #[test]
     fn a_text_does_not_grow_beyond_its_length() {
-        let mut text = Text::<4>::of(&[b"ab", b"cd"]).unwrap();
+        let mut text = Text::<4>::concat(&[b"ab", b"cd"]).unwrap();
         assert_eq!((text.push(b"e"), text.bytes()), (None, &b"abcd"[..]));
-        assert!(Text::<4>::of(&[b"abcde"]).is_none());
+        assert!(Text::<4>::concat(&[b"abcde"]).is_none());
         assert_eq!(
             split_once(b"a value=b value=c", b" value="),
             Some((&b"a"[..], &b"b value=c"[..]))

@@ -1,4 +1,4 @@
-//! slurmctld or slurmd, by its functions.
+//! Implements [`Daemon`] with the functions of slurmctld and slurmd.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_int, c_void};
@@ -22,13 +22,13 @@ use crate::prep::FAILED;
 #[derive(Debug)]
 pub(super) struct Loader;
 
-/// What slurmctld has given for the ends of prologs and epilogs, as addresses.
+/// The addresses of slurmctld's callbacks for the ends of prologs and epilogs; 0 until it has registered them.
 static PROLOG_ENDED: AtomicUsize = AtomicUsize::new(0);
 static EPILOG_ENDED: AtomicUsize = AtomicUsize::new(0);
 
 type Ended = unsafe extern "C" fn(c_int, u32, bool);
 
-/// Takes over slurmctld's callbacks.
+/// Stores slurmctld's callbacks.
 ///
 /// # Safety
 /// `callbacks` is null or points to slurmctld's `prep_callbacks_t`.
@@ -37,15 +37,16 @@ pub(super) unsafe fn register_callbacks(callbacks: *const c_void) {
         if let Some(member) = layout::find(layout::PREP_CALLBACKS, name)
             && !callbacks.is_null()
         {
-            // SAFETY: the member is a pointer to a function, of which only the address is read.
+            // SAFETY: `callbacks` isn't null, so the caller guarantees slurmctld's structure. The member is a pointer
+            // to a function, which is read as a number.
             let address = unsafe { callbacks.byte_add(member.offset).cast::<usize>().read() };
             slot.store(address, Ordering::Relaxed);
         }
     }
 }
 
-/// The callback for the end of a prolog or epilog. slurmctld gives its callbacks at its start only: to a plugin that
-/// it loads later, for a changed `PrEpPlugins`, it gives none, and then they are looked up.
+/// Returns the callback for the end of a prolog or epilog. slurmctld registers its callbacks only at its start. For a
+/// plugin that it loads later because `PrEpPlugins` has changed, they are looked up by name.
 fn ended(part: Part) -> Option<Ended> {
     let (slot, known) = match part {
         Part::Prolog => (&PROLOG_ENDED, symbols::prolog_ended as fn() -> Option<Ended>),
@@ -53,7 +54,7 @@ fn ended(part: Part) -> Option<Ended> {
     };
     match slot.load(Ordering::Relaxed) {
         0 => known(),
-        // SAFETY: slurmctld has given this address as one of a function of this type.
+        // SAFETY: slurmctld has registered this address, which isn't 0, as a function of this type.
         address => Some(unsafe { std::mem::transmute::<usize, Ended>(address) }),
     }
 }
@@ -67,7 +68,7 @@ impl Daemon for Loader {
         };
         let text = CString::new(text.replace('\0', " "));
         if let (Some(log), Ok(text)) = (log, text) {
-            // SAFETY: the format takes one text, which ends with a byte 0. Slurm's log is for any thread.
+            // SAFETY: the format takes one NUL-terminated string. Any thread may use Slurm's log.
             unsafe { log(c"%s".as_ptr(), text.as_ptr()) };
         }
     }
@@ -75,7 +76,7 @@ impl Daemon for Loader {
     fn config_file(&self, name: &str) -> PathBuf {
         let found =
             symbols::extra_conf_path().zip(CString::new(name).ok()).and_then(|(path, name)| {
-                // SAFETY: it reads the name, and allocates the path that it returns.
+                // SAFETY: the function only reads the name, and returns a path that the caller frees. `text` is a copy.
                 unsafe {
                     let path = path(name.as_ptr());
                     let text = read_text(path).map(|text| text.into_owned());
@@ -96,7 +97,7 @@ impl Daemon for Loader {
     }
 
     fn prepare_thread(&self) {
-        // SAFETY: `signals` is filled before it is read, and only the mask of this thread is changed.
+        // SAFETY: `sigfillset` initializes `signals`, for which zeros are valid too. Only this thread's mask changes.
         unsafe {
             let mut signals = std::mem::zeroed::<libc::sigset_t>();
             libc::sigfillset(&raw mut signals);
@@ -109,16 +110,16 @@ impl Daemon for Loader {
             let text = format!("jobtap: job {job}: slurmctld takes no end of a {part:?}");
             return self.log(Level::Error, &text);
         };
-        // slurmctld takes a timeout for a failure only of a process that was killed.
+        // slurmctld treats a timeout as a failure only if the status is that of a killed process.
         let (status, timed_out) = match end {
             PrepEnd::Done => (0, false),
             PrepEnd::Failed(_) => (FAILED, false),
             PrepEnd::TimedOut => (libc::SIGKILL, true),
-            // As of a script that slurmctld has killed for that.
+            // The same status as for a script that slurmctld has killed because the job was canceled.
             PrepEnd::Cancelled => (libc::SIGKILL, false),
         };
-        // SAFETY: slurmctld's own function, of this type. It takes slurmctld's locks, and this thread, that of
-        // `prep::Controller`, holds no lock.
+        // SAFETY: this is slurmctld's own function, with this type. It takes slurmctld's locks, and this thread, the
+        // one of `prep::Controller`, holds none.
         unsafe { ended(status, job, timed_out) };
     }
 
@@ -129,8 +130,8 @@ impl Daemon for Loader {
             return false;
         };
         let locks = symbols::Locks { conf: 0, job: 1, node: 0, part: 0, fed: 0 };
-        // SAFETY: slurmctld's own functions, of these types. This thread, that of `prep::Controller`, holds no lock.
-        // A job's record doesn't change and isn't freed while the lock for reading jobs is held.
+        // SAFETY: these are slurmctld's own functions, with these types. This thread, the one of `prep::Controller`,
+        // holds no other lock. While it holds the read lock on jobs, a job's record isn't changed or freed.
         let state = unsafe {
             lock(locks);
             let record = find(job).cast_const().cast::<u8>();
@@ -141,43 +142,43 @@ impl Daemon for Loader {
             unlock(locks);
             state
         };
-        // A job that is gone is over. Above the lowest 8 bits are flags.
+        // A job that slurmctld doesn't have any more has ended. The bits above the lowest 8 are flags.
         state.is_none_or(|state| state & 0xff > LAST_ACTIVE)
     }
 }
 
-/// Jobs of a state up to this one have not ended: JOB_SUSPENDED.
+/// The last of the states in which a job hasn't ended: JOB_SUSPENDED.
 const LAST_ACTIVE: u64 = 2;
 
-/// A number of the daemon's configuration.
+/// Returns a number from the daemon's configuration.
 fn configured(name: &str) -> Option<u64> {
     let conf = symbols::slurm_conf();
     if conf.is_null() {
         return None;
     }
-    // SAFETY: `slurm_conf` is a variable of this layout, for as long as the daemon lives. A number of it is written
-    // at once, so that a read beside it sees the old or the new one.
+    // SAFETY: `slurm_conf` is a variable with this layout, which lives as long as the daemon. A number in it is written
+    // in one piece, so a concurrent read sees the old or the new number.
     unsafe { member_number(conf, layout::SLURM_CONF, name) }
 }
 
-/// The name of the node that slurmd is.
+/// Returns the name of the node on which slurmd runs.
 pub(super) fn node_name() -> Option<String> {
     let conf = symbols::slurmd_conf();
     if conf.is_null() {
         return None;
     }
-    // SAFETY: in slurmd, whose hooks alone ask for it, `conf` points to its configuration. The name is set before
-    // plugins are loaded, and doesn't change.
+    // SAFETY: this is called only in slurmd, whose `conf` points to its configuration. The name is set before plugins
+    // are loaded, and doesn't change.
     unsafe {
         let conf = conf.read();
         if conf.is_null() { None } else { member_text(conf, layout::SLURMD_CONF, "node_name") }
     }
 }
 
-/// How many names of users are remembered.
+/// The number of user names that are cached.
 const NAMES: usize = 10_000;
 
-/// The name of a user. A look-up may ask a server of the site's, so names are remembered.
+/// Returns the name of a user. A look-up may query a server of the site, so names are cached.
 fn user_name(user: u32) -> Option<String> {
     static KNOWN: Mutex<Option<HashMap<u32, String>>> = Mutex::new(None);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -186,7 +187,7 @@ fn user_name(user: u32) -> Option<String> {
         return Some(name.clone());
     }
     let name = symbols::user_name()?;
-    // SAFETY: it allocates the text that it returns, which is null for an unknown user.
+    // SAFETY: the function returns null for an unknown user, else a text that the caller frees. `name` is a copy.
     let name = unsafe {
         let text = name(user);
         let name = read_text(text).map(|name| name.into_owned());
@@ -220,8 +221,8 @@ impl Surroundings for Known {
             return Vec::new();
         }
         let mut found: Vec<PartitionFor> = Vec::new();
-        // SAFETY: slurmctld holds its lock on partitions during the call, so that the list and what is in it doesn't
-        // change; its elements are `part_record_t`.
+        // SAFETY: slurmctld holds its lock on partitions during the call, so the list and its elements, which are
+        // `part_record_t`, don't change. The iterator is freed after its last use.
         unsafe {
             let list = list.read();
             if list.is_null() {

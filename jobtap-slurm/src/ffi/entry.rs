@@ -1,4 +1,4 @@
-//! What Slurm calls. A panic ends here: it would end the daemon.
+//! The functions that Slurm calls. They catch panics, which would otherwise end the daemon.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,7 +21,7 @@ use crate::worker::Plugins;
 /// The plugins of this file, between `init` and `fini`.
 struct Loaded {
     plugins: Plugins,
-    /// In a PrEp plugin.
+    /// Only in a PrEp plugin.
     controller: Option<Controller>,
 }
 
@@ -31,7 +31,7 @@ fn loaded() -> Option<Arc<Loaded>> {
     LOADED.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Runs what a call of Slurm's does; `otherwise` is its result when that panics.
+/// Runs the body of a function that Slurm calls. Returns `otherwise` if it panics.
 fn guarded<R>(what: &str, otherwise: R, run: impl FnOnce() -> R) -> R {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(result) => result,
@@ -43,10 +43,10 @@ fn guarded<R>(what: &str, otherwise: R, run: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Keeps this file in memory until the daemon ends: its threads may still run when Slurm unloads it.
+/// Keeps this file in memory until the daemon ends: its threads may still be running when Slurm unloads it.
 fn keep_loaded() {
-    // SAFETY: `dladdr` fills what it gets, of an address of this file, and its texts live as long as the file.
-    // Opening the file again adds a flag to what is loaded.
+    // SAFETY: `info` may be zeroed, and `dladdr` fills it for an address in this file; the file name lives as long as
+    // the file is loaded. With RTLD_NOLOAD, `dlopen` runs no code: it only adds RTLD_NODELETE to the loaded file.
     unsafe {
         let mut info = std::mem::zeroed::<libc::Dl_info>();
         let address = (&raw const LOADED).cast::<c_void>();
@@ -57,8 +57,8 @@ fn keep_loaded() {
     }
 }
 
-/// Writes where a panic happened to the daemon's log. It replaces the hook of this file's own standard library,
-/// which writes to a standard error that no daemon has.
+/// Sets a panic hook that logs the location of a panic to the daemon's log. The default hook of this file's standard
+/// library would write to standard error, which a daemon doesn't have.
 fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(|at| format!(" at {at}")).unwrap_or_default();
@@ -95,12 +95,12 @@ fn init(kind: HostKind, names: &[&str]) -> c_int {
     })
 }
 
-/// `init` of a job_submit plugin. Not 0 ends slurmctld's start.
+/// `init` of a job_submit plugin. A result other than 0 makes slurmctld's start fail.
 pub fn init_job_submit(names: &[&str]) -> c_int {
     init(HostKind::SlurmSubmit, names)
 }
 
-/// `init` of a PrEp plugin. Not 0 ends the daemon's start.
+/// `init` of a PrEp plugin. A result other than 0 makes the daemon's start fail.
 pub fn init_prep(names: &[&str]) -> c_int {
     init(HostKind::SlurmPrep, names)
 }
@@ -119,7 +119,7 @@ pub fn fini() -> c_int {
     })
 }
 
-/// The refusal when this crate itself has failed.
+/// Returns the refusal for a failure of this crate itself.
 fn broken() -> Decision {
     Decision::failed("the site's plugins have failed; please report it")
 }
@@ -127,14 +127,14 @@ fn broken() -> Decision {
 /// `job_submit`.
 ///
 /// # Safety
-/// As slurmctld calls it: `descriptor` is its `job_desc_msg_t`, which no other thread uses, `message` points to a
-/// text of its allocator or null, and it holds its locks on configuration, jobs and partitions.
+/// To be called by slurmctld: `descriptor` is its `job_desc_msg_t`, which no other thread uses; `message` is null or
+/// points to null or to a text of its allocator; and it holds its locks on configuration, jobs and partitions.
 pub unsafe fn job_submit(descriptor: *mut c_void, user: u32, message: *mut *mut c_char) -> c_int {
     let decision = guarded("job_submit", broken(), || {
         let Some(loaded) = loaded() else { return broken() };
-        // SAFETY: by the contract of this function.
+        // SAFETY: the caller guarantees that `descriptor` is slurmctld's and that no other thread uses it.
         let mut structure = unsafe { InMemory::descriptor(descriptor) };
-        // SAFETY: the same.
+        // SAFETY: the same guarantee.
         let job_user = unsafe {
             member_number(descriptor.cast_const().cast(), layout::JOB_DESCRIPTOR, "user_id")
         };
@@ -143,21 +143,22 @@ pub unsafe fn job_submit(descriptor: *mut c_void, user: u32, message: *mut *mut 
         job_submit::submit(&loaded.plugins, &mut structure, user, &known)
     });
     if let Some(text) = decision.message {
-        // SAFETY: by the contract of this function.
+        // SAFETY: the caller guarantees what `add_message` requires of `message`.
         unsafe { add_message(message, &text) };
     }
     decision.code
 }
 
-/// Adds a message for the user to those of the plugins before.
+/// Appends a message for the user to the messages of job_submit plugins that were called before.
 ///
 /// # Safety
-/// As [`job_submit`].
+/// `message` is as [`job_submit`] requires.
 unsafe fn add_message(message: *mut *mut c_char, new: &str) {
     if message.is_null() {
         return;
     }
-    // SAFETY: by the contract of this function; what is freed is replaced.
+    // SAFETY: the caller guarantees that `message` points to null or a text of the daemon's allocator. The old text is
+    // freed only after a new one has replaced it.
     unsafe {
         let old = message.read();
         let all = match read_text(old) {
@@ -174,13 +175,13 @@ unsafe fn add_message(message: *mut *mut c_char, new: &str) {
 /// `job_modify`.
 ///
 /// # Safety
-/// As slurmctld calls it: see [`job_submit`]; `record` is its `job_record_t`.
+/// To be called by slurmctld, as [`job_submit`]; `record` is its `job_record_t`.
 pub unsafe fn job_modify(descriptor: *mut c_void, record: *const c_void, user: u32) -> c_int {
     let decision = guarded("job_modify", broken(), || {
         let Some(loaded) = loaded() else { return broken() };
-        // SAFETY: by the contract of this function.
+        // SAFETY: the caller guarantees that `descriptor` is slurmctld's and that no other thread uses it.
         let mut structure = unsafe { InMemory::descriptor(descriptor) };
-        // SAFETY: the same.
+        // SAFETY: the caller guarantees that `record` is slurmctld's, which holds its lock on jobs.
         let record = unsafe { job_record(record) };
         let known = Known { user: record.user_id, submitter: user };
         job_submit::modify(&loaded.plugins, &mut structure, || record, user, &known)
@@ -193,20 +194,20 @@ pub unsafe fn job_modify(descriptor: *mut c_void, record: *const c_void, user: u
 /// # Safety
 /// `callbacks` is slurmctld's `prep_callbacks_t`.
 pub unsafe fn prep_register_callbacks(callbacks: *const c_void) {
-    // SAFETY: by the contract of this function.
+    // SAFETY: the caller guarantees that `callbacks` is slurmctld's.
     guarded("prep_p_register_callbacks", (), || unsafe { register_callbacks(callbacks) });
 }
 
 /// Reads a job of slurmd's.
 ///
 /// # Safety
-/// `env` points to a `job_env_t`, which doesn't change meanwhile.
+/// `env` points to a `job_env_t` that doesn't change during the call.
 unsafe fn node_job(env: *const c_void) -> NodeJob {
     let env = env.cast::<u8>();
-    // SAFETY: by the contract of this function.
+    // SAFETY: the caller guarantees that `env` is a `job_env_t`, which has this layout and doesn't change.
     let number = |name| unsafe { member_number(env, layout::JOB_ENV, name) };
     let number = |name| number(name).and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
-    // SAFETY: the same.
+    // SAFETY: the same guarantee.
     let text = |name| unsafe { member_text(env, layout::JOB_ENV, name) };
     let spank = ("spank_job_env", "spank_job_env_size");
     NodeJob {
@@ -217,16 +218,20 @@ unsafe fn node_job(env: *const c_void) -> NodeJob {
         nodes: text("node_list"),
         partition: text("partition"),
         work_dir: text("work_dir"),
-        // SAFETY: the same.
+        // SAFETY: the same guarantee, and slurmd sets `spank_job_env_size` to the length of the list.
         spank_job_env: unsafe { member_texts(env, layout::JOB_ENV, spank) },
         node: node_name(),
     }
 }
 
+/// Runs slurmd's prolog or epilog and returns its wait status.
+///
+/// # Safety
+/// As for [`prep_prolog`].
 unsafe fn on_node(part: Part, env: *const c_void) -> c_int {
     guarded("a hook of slurmd", FAILED, || {
         let Some(loaded) = loaded() else { return FAILED };
-        // SAFETY: by the contract of the caller.
+        // SAFETY: the caller guarantees that `env` is slurmd's `job_env_t`, which doesn't change during the call.
         prep::on_node(&loaded.plugins, part, unsafe { node_job(env) })
     })
 }
@@ -234,30 +239,34 @@ unsafe fn on_node(part: Part, env: *const c_void) -> c_int {
 /// `prep_p_prolog`.
 ///
 /// # Safety
-/// As slurmd calls it: `env` is its `job_env_t`.
+/// To be called by slurmd: `env` is its `job_env_t`, which doesn't change during the call.
 pub unsafe fn prep_prolog(env: *const c_void) -> c_int {
-    // SAFETY: by the contract of this function.
+    // SAFETY: both functions have the same contract.
     unsafe { on_node(Part::Prolog, env) }
 }
 
 /// `prep_p_epilog`.
 ///
 /// # Safety
-/// As [`prep_prolog`].
+/// As for [`prep_prolog`].
 pub unsafe fn prep_epilog(env: *const c_void) -> c_int {
-    // SAFETY: by the contract of this function.
+    // SAFETY: both functions have the same contract.
     unsafe { on_node(Part::Epilog, env) }
 }
 
-/// Begins, and says by `is_async` whether slurmctld has to wait for the callback.
+/// Starts slurmctld's prolog or epilog. Sets `is_async` if slurmctld has to wait for the callback.
+///
+/// # Safety
+/// As for [`prep_prolog_slurmctld`].
 unsafe fn in_controller(part: Part, record: *const c_void, is_async: *mut bool) -> c_int {
     guarded("a hook of slurmctld", SLURM_ERROR.code(), || {
         let Some(loaded) = loaded() else { return SLURM_ERROR.code() };
         let Some(controller) = &loaded.controller else { return SLURM_ERROR.code() };
-        // SAFETY: by the contract of the caller: slurmctld holds its lock on jobs.
+        // SAFETY: the caller guarantees that `record` is slurmctld's, which holds its lock on jobs. `begin` reads the
+        // record before it returns.
         let begun = controller.begin(&loaded.plugins, part, || unsafe { job_record(record) });
         if begun && !is_async.is_null() {
-            // SAFETY: it points to a variable of the caller's.
+            // SAFETY: `is_async` isn't null, so it points to a variable of slurmctld's.
             unsafe { is_async.write(true) };
         }
         0
@@ -267,25 +276,26 @@ unsafe fn in_controller(part: Part, record: *const c_void, is_async: *mut bool) 
 /// `prep_p_prolog_slurmctld`.
 ///
 /// # Safety
-/// As slurmctld calls it: `record` is its `job_record_t`, on which it holds the lock.
+/// To be called by slurmctld: `record` is its `job_record_t`, `is_async` is null or points to a variable, and it holds
+/// its lock on jobs.
 pub unsafe fn prep_prolog_slurmctld(record: *const c_void, is_async: *mut bool) -> c_int {
-    // SAFETY: by the contract of this function.
+    // SAFETY: both functions have the same contract.
     unsafe { in_controller(Part::Prolog, record, is_async) }
 }
 
 /// `prep_p_epilog_slurmctld`.
 ///
 /// # Safety
-/// As [`prep_prolog_slurmctld`].
+/// As for [`prep_prolog_slurmctld`].
 pub unsafe fn prep_epilog_slurmctld(record: *const c_void, is_async: *mut bool) -> c_int {
-    // SAFETY: by the contract of this function.
+    // SAFETY: both functions have the same contract.
     unsafe { in_controller(Part::Epilog, record, is_async) }
 }
 
-/// `prep_p_required`: which of the calls this file handles.
+/// `prep_p_required`: sets `required` if a plugin of this file handles the call.
 ///
 /// # Safety
-/// `required` points to a variable of the caller's.
+/// `required` is null or points to a variable of the caller.
 pub unsafe fn prep_required(call: c_int, required: *mut bool) {
     let (part, at) = match call {
         1 => (Part::Prolog, Where::Node),
@@ -297,9 +307,9 @@ pub unsafe fn prep_required(call: c_int, required: *mut bool) {
     let handled = guarded("prep_p_required", false, || {
         loaded().is_some_and(|loaded| loaded.plugins.handles_any(prep::topics(part, at)))
     });
-    // Left alone otherwise: another plugin may have said yes.
+    // Otherwise left unchanged: another PrEp plugin may have set it.
     if handled && !required.is_null() {
-        // SAFETY: by the contract of this function.
+        // SAFETY: `required` isn't null, so the caller guarantees that it points to a variable.
         unsafe { required.write(true) };
     }
 }

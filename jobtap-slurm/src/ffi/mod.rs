@@ -1,17 +1,17 @@
-//! Slurm's C: the functions that it calls, and those of it that are called.
+//! The C interface to Slurm: the functions that Slurm calls, and the functions of Slurm that this crate calls.
 //!
-//! This is the only module with `unsafe` code. Everything that Slurm passes is a pointer to memory of its
-//! own, which is valid during the call and which its locks keep from changing meanwhile. So pointers are
-//! read during the call only, on the thread that has made it, and the adapter gets values.
+//! This is the only module with `unsafe` code. Slurm passes pointers to its own memory, which is valid
+//! during the call and protected from changes by Slurm's locks. So pointers are dereferenced only during the
+//! call and on the thread that makes it, and the adapter gets values.
 //!
-//! | file | what it has |
+//! | file | content |
 //! |---|---|
-//! | `layout` | where the members of structures are, of the headers of this build |
-//! | `symbols` | functions and variables of the daemon, looked up by their names |
+//! | `layout` | the offsets of structure members, from the headers of this build |
+//! | `symbols` | functions and variables of the daemon, looked up by name |
 //! | `memory` | texts and lists in the daemon's memory |
 //! | `structures` | structures as the adapter reads and writes them |
-//! | `daemon` | the daemon |
-//! | `entry` | what Slurm calls |
+//! | `daemon` | the implementation of `Daemon` |
+//! | `entry` | the functions that Slurm calls |
 #![allow(unsafe_code)]
 
 mod daemon;
@@ -26,13 +26,13 @@ pub use entry::{
     prep_prolog, prep_prolog_slurmctld, prep_register_callbacks, prep_required,
 };
 
-/// The number of the Slurm that the file is built for: `plugin_version`.
+/// The version number of the Slurm that the file is built for: `plugin_version`.
 pub const VERSION: u32 = layout::VERSION;
 
-/// A text with the byte 0 behind it, as an array: `plugin_name` and `plugin_type` are arrays in C.
+/// Returns a text and its NUL as an array: `plugin_name` and `plugin_type` are arrays in C.
 ///
 /// # Panics
-/// At compile time, when `N` is not one more than the length of the text.
+/// At compile time, if `N` isn't the length of the text plus one.
 #[allow(clippy::indexing_slicing, reason = "evaluated at compile time")]
 pub const fn c_array<const N: usize>(text: &str) -> [u8; N] {
     let bytes = text.as_bytes();

@@ -10,7 +10,7 @@ use super::layout::{self, Kind, Member, find};
 use super::memory::{free, free_texts, read_text, read_texts, text, texts};
 use crate::structure::{Slot, Structure, Value, WriteError, read};
 
-/// Which structure a member belongs to: the first is what Slurm passes, the others hang on it.
+/// The structure that a member belongs to: the one that Slurm passes, or one that it points to.
 #[derive(Debug, Clone, Copy)]
 enum Base {
     Itself,
@@ -19,16 +19,16 @@ enum Base {
     Qos,
 }
 
-/// A field, and where it is in memory.
+/// Where a field is in memory.
 #[derive(Debug)]
 struct Place {
     base: Base,
     member: Member,
-    /// The number of texts of a list.
+    /// The member with the number of texts in a list.
     count: Option<Member>,
 }
 
-/// A member by name, and for a list the name of its count.
+/// The name of a member, and for a list the name of the member with its length.
 struct Named {
     base: Base,
     layout: &'static [Member],
@@ -37,13 +37,13 @@ struct Named {
 }
 
 impl Named {
-    /// A member of the structure that Slurm passes.
-    fn of(layout: &'static [Member], member: &'static str) -> Self {
+    /// Names a member of the structure that Slurm passes.
+    fn in_structure(layout: &'static [Member], member: &'static str) -> Self {
         Self { base: Base::Itself, layout, member, count: count_of(member) }
     }
 }
 
-/// The fields of a structure, and where they are.
+/// The fields of a structure, and where they are in memory.
 #[derive(Debug)]
 struct Plan {
     slots: Vec<Slot>,
@@ -51,14 +51,18 @@ struct Plan {
 }
 
 impl Plan {
-    /// Finds each field of a table by `locate`.
-    fn of<T: Default>(table: &'static [Field<T>], locate: fn(&'static str) -> Named) -> Self {
+    /// Finds the fields of a table, whose members `locate` names. A field whose member this version of Slurm doesn't
+    /// have is left out.
+    fn for_table<T: Default>(
+        table: &'static [Field<T>],
+        locate: fn(&'static str) -> Named,
+    ) -> Self {
         let mut plan = Self { slots: Vec::new(), places: Vec::new() };
         for field in table {
             let Named { base, layout, member, count } = locate(field.name);
             let Some(member) = find(layout, member) else { continue };
             let Some(kind) = member.kind.stored() else { continue };
-            let Some(slot) = Slot::of(table, field.name, kind) else { continue };
+            let Some(slot) = Slot::for_field(table, field.name, kind) else { continue };
             let count = find(layout, count);
             if member.kind == Kind::Texts && count.is_none() {
                 continue;
@@ -70,7 +74,7 @@ impl Plan {
     }
 }
 
-/// The member with the number of texts of a list.
+/// Returns the name of the member with the number of texts in a list.
 fn count_of(field: &str) -> &'static str {
     match field {
         "argv" => "argc",
@@ -80,24 +84,26 @@ fn count_of(field: &str) -> &'static str {
     }
 }
 
-/// A structure in the daemon's memory, for the time of a call.
+/// A structure in the daemon's memory, which may be accessed during `'a`, the daemon's call.
 pub(super) struct InMemory<'a> {
     plan: &'static Plan,
-    /// By [`Base`]; null where there is no such structure.
+    /// Indexed by [`Base`]; null if there is no such structure.
     bases: [*mut u8; 4],
     call: PhantomData<&'a mut ()>,
 }
 
 impl<'a> InMemory<'a> {
-    /// The description of a request.
+    /// Wraps the description of a request.
     ///
     /// # Safety
     /// `descriptor` points to slurmctld's `job_desc_msg_t`, which no other thread uses during `'a`, and whose
-    /// texts and lists are from its allocator.
+    /// texts and lists were allocated by slurmctld's allocator.
     pub(super) unsafe fn descriptor(descriptor: *mut c_void) -> Self {
         static PLAN: OnceLock<Plan> = OnceLock::new();
         let plan = PLAN.get_or_init(|| {
-            Plan::of(JobDescriptor::FIELDS, |field| Named::of(layout::JOB_DESCRIPTOR, field))
+            Plan::for_table(JobDescriptor::FIELDS, |field| {
+                Named::in_structure(layout::JOB_DESCRIPTOR, field)
+            })
         });
         let none = std::ptr::null_mut();
         Self { plan, bases: [descriptor.cast(), none, none, none], call: PhantomData }
@@ -113,14 +119,14 @@ impl<'a> InMemory<'a> {
         }
     }
 
-    /// The address of a member; null if its structure isn't there.
+    /// Returns the address of a member; null if there is no such structure.
     fn at(&self, base: Base, member: Member) -> *mut u8 {
         let base = self.base(base);
         if base.is_null() {
             return base;
         }
-        // SAFETY: the base points to a structure of the daemon's, and the offset of its member is from the headers
-        // of that daemon's release, which it has checked by `plugin_version`.
+        // SAFETY: the base points to one of the daemon's structures, and the offset is from the headers of the daemon's
+        // release, which the daemon has checked by `plugin_version`.
         unsafe { base.add(member.offset) }
     }
 
@@ -129,14 +135,15 @@ impl<'a> InMemory<'a> {
         if at.is_null() {
             return None;
         }
-        // SAFETY: the address is that of a member of this width, which is aligned as in C.
+        // SAFETY: the address is that of a member with this width, which C has aligned, and the structure doesn't
+        // change during the call.
         unsafe {
             Some(match member.kind {
                 Kind::Number(1) => u64::from(at.read()),
                 Kind::Number(2) => u64::from(at.cast::<u16>().read()),
                 Kind::Number(4) => u64::from(at.cast::<u32>().read()),
                 Kind::Number(8) => at.cast::<u64>().read(),
-                // Times before 1970 mean nothing here.
+                // Times before 1970 have no meaning here.
                 Kind::Time => u64::try_from(at.cast::<i64>().read()).unwrap_or(0),
                 _ => return None,
             })
@@ -148,7 +155,8 @@ impl<'a> InMemory<'a> {
         if at.is_null() {
             return;
         }
-        // SAFETY: as in `number`; no other thread uses the structure. A number is cut to its width, as in C.
+        // A number is truncated to the member's width, as in C.
+        // SAFETY: the address is valid and aligned as in `number`, and no other thread uses the structure.
         unsafe {
             match member.kind {
                 Kind::Number(1) => at.write(number as u8),
@@ -166,14 +174,14 @@ impl<'a> InMemory<'a> {
         if at.is_null() {
             return std::ptr::null_mut();
         }
-        // SAFETY: the address is that of a pointer.
+        // SAFETY: the address is that of a member that is a pointer, and the structure doesn't change during the call.
         unsafe { at.cast::<*mut T>().read() }
     }
 
     fn set_pointer<T>(&mut self, base: Base, member: Member, pointer: *mut T) {
         let at = self.at(base, member);
         if !at.is_null() {
-            // SAFETY: the address is that of a pointer, and no other thread uses the structure.
+            // SAFETY: the address is that of a member that is a pointer, and no other thread uses the structure.
             unsafe { at.cast::<*mut T>().write(pointer) };
         }
     }
@@ -198,12 +206,12 @@ impl Structure for InMemory<'_> {
         match member.kind {
             Kind::Text => {
                 let text: *mut c_char = self.pointer(base, member);
-                // SAFETY: a text of the daemon's, which ends with a byte 0 and doesn't change during the call.
+                // SAFETY: the daemon's texts are NUL-terminated and don't change during the call.
                 Value::Text(unsafe { read_text(text) })
             }
             Kind::Texts => {
                 let texts: *mut *mut c_char = self.pointer(base, member);
-                // SAFETY: the daemon's list has as many texts as its count says.
+                // SAFETY: the daemon's list has as many texts as the member with its count says.
                 Value::Texts(unsafe { read_texts(texts.cast_const().cast(), self.count(place)) })
             }
             _ => Value::Number(self.number(base, member).unwrap_or(row.unset)),
@@ -224,7 +232,7 @@ impl Structure for InMemory<'_> {
                 };
                 let old: *mut c_void = self.pointer(base, member);
                 self.set_pointer(base, member, new);
-                // SAFETY: it was the structure's, from the daemon's allocator, and nothing points to it any more.
+                // SAFETY: the old text is from the daemon's allocator, and the structure doesn't point to it any more.
                 unsafe { free(old) };
             }
             (Kind::Texts, Value::Texts(new)) => {
@@ -235,7 +243,8 @@ impl Structure for InMemory<'_> {
                 if let Some(count) = count {
                     self.set_number(base, count, new.len() as u64);
                 }
-                // SAFETY: as above, and it had as many texts as its count said.
+                // SAFETY: the old list and its texts, as many as its count said, are from the daemon's allocator, and
+                // the structure doesn't point to the list any more.
                 unsafe { free_texts(old, old_count) };
             }
             (Kind::Number(_) | Kind::Time, Value::Number(number)) => {
@@ -250,12 +259,12 @@ impl Structure for InMemory<'_> {
 /// Reads a job of slurmctld's.
 ///
 /// # Safety
-/// `record` points to a `job_record_t` that doesn't change meanwhile.
+/// `record` points to a `job_record_t` that doesn't change during the call.
 pub(super) unsafe fn job_record(record: *const c_void) -> JobRecord {
     static PLAN: OnceLock<Plan> = OnceLock::new();
     let plan = PLAN.get_or_init(|| {
-        Plan::of(JobRecord::FIELDS, |field| {
-            let on = |base, layout, member| Named { base, ..Named::of(layout, member) };
+        Plan::for_table(JobRecord::FIELDS, |field| {
+            let on = |base, layout, member| Named { base, ..Named::in_structure(layout, member) };
             match field {
                 "array_task_cnt" => on(Base::Array, layout::JOB_ARRAY, "task_cnt"),
                 "qos" => on(Base::Qos, layout::QOS, "name"),
@@ -264,7 +273,7 @@ pub(super) unsafe fn job_record(record: *const c_void) -> JobRecord {
                 | "min_cpus" | "min_nodes" | "nice" | "orig_dependency" | "pn_min_cpus"
                 | "pn_min_memory" | "std_err" | "std_in" | "std_out" | "submit_time"
                 | "work_dir" => on(Base::Details, layout::JOB_DETAILS, field),
-                _ => Named::of(layout::JOB_RECORD, field),
+                _ => Named::in_structure(layout::JOB_RECORD, field),
             }
         })
     });
@@ -280,7 +289,7 @@ pub(super) unsafe fn job_record(record: *const c_void) -> JobRecord {
     let mut record: JobRecord = read(&structure);
     const RESIZING: u32 = 1 << 13;
     record.resizing = u8::from(record.job_state & RESIZING != 0);
-    // One member has either, told apart by a bit.
+    // In C, one member holds either of the two, and a bit says which.
     if let Some(threads) = record.core_spec.filter(|kept| kept & CORE_SPEC_THREAD != 0) {
         record.core_spec = None;
         record.thread_spec = Some(threads & !CORE_SPEC_THREAD);
@@ -288,24 +297,27 @@ pub(super) unsafe fn job_record(record: *const c_void) -> JobRecord {
     record
 }
 
-/// A partition, and which users may use it.
+/// A partition, and the users who may use it.
 #[derive(Debug, Clone)]
 pub(super) struct PartitionFor {
     pub(super) partition: Partition,
-    /// `None` for all.
+    /// `None` means all users.
     users: Option<Vec<u32>>,
 }
 
 impl PartitionFor {
-    /// Reads one of slurmctld's.
+    /// Reads a partition of slurmctld's.
     ///
     /// # Safety
-    /// `partition` points to a `part_record_t` that doesn't change meanwhile.
+    /// `partition` points to a `part_record_t` that doesn't change during the call.
     pub(super) unsafe fn read(partition: *const c_void) -> Self {
         static PLAN: OnceLock<Plan> = OnceLock::new();
         let plan = PLAN.get_or_init(|| {
-            Plan::of(Partition::FIELDS, |field| {
-                Named::of(layout::PARTITION, if field == "qos" { "qos_char" } else { field })
+            Plan::for_table(Partition::FIELDS, |field| {
+                Named::in_structure(
+                    layout::PARTITION,
+                    if field == "qos" { "qos_char" } else { field },
+                )
             })
         });
         let none = std::ptr::null_mut();
@@ -314,13 +326,12 @@ impl PartitionFor {
         let member = find(layout::PARTITION, "allow_uids");
         let users: *mut u32 =
             member.map_or(std::ptr::null_mut(), |member| structure.pointer(Base::Itself, member));
-        // SAFETY: the list ends with a 0.
+        // SAFETY: slurmctld ends `allow_uids` with a 0.
         let users = (!users.is_null()).then(|| unsafe { until_zero(users) });
         Self { partition: read(&structure), users }
     }
 
-    /// Whether slurmctld lets this user's jobs into it: `user` is that of the job, `submitter` who makes the
-    /// request.
+    /// Whether slurmctld accepts jobs of `user` in this partition if `submitter` makes the request.
     pub(super) fn is_for(&self, user: u32, submitter: u32) -> bool {
         const ROOT_ONLY: u32 = 1 << 3;
         const NO_ROOT: u32 = 1 << 2;
@@ -334,12 +345,14 @@ impl PartitionFor {
     }
 }
 
+/// Reads the numbers before the first 0.
+///
 /// # Safety
-/// `numbers` points to numbers of which the last is 0.
+/// `numbers` points to an array that contains a 0.
 unsafe fn until_zero(numbers: *const u32) -> Vec<u32> {
     let mut found = Vec::new();
     loop {
-        // SAFETY: the one before was not the last.
+        // SAFETY: no number before this one was 0, so this one is still in the array.
         match unsafe { *numbers.add(found.len()) } {
             0 => return found,
             number => found.push(number),
@@ -347,27 +360,27 @@ unsafe fn until_zero(numbers: *const u32) -> Vec<u32> {
     }
 }
 
-/// Reads the text of a member of any structure.
+/// Reads a text from any structure; `None` if it is null or there is no such member.
 ///
 /// # Safety
-/// `structure` points to a structure of this layout, which doesn't change meanwhile.
+/// `structure` points to a structure with this layout that doesn't change during the call.
 pub(super) unsafe fn member_text(
     structure: *const u8,
     layout: &'static [Member],
     name: &str,
 ) -> Option<String> {
     let member = find(layout, name).filter(|member| member.kind == Kind::Text)?;
-    // SAFETY: by the contract of this function.
+    // SAFETY: the caller guarantees the layout, in which this member is a pointer to a NUL-terminated string or null.
     unsafe {
         let text = structure.add(member.offset).cast::<*const c_char>().read();
         read_text(text).map(|text| text.into_owned())
     }
 }
 
-/// Reads a number or a time of any structure.
+/// Reads a number or a time from any structure.
 ///
 /// # Safety
-/// As [`member_text`].
+/// As for [`member_text`].
 pub(super) unsafe fn member_number(
     structure: *const u8,
     layout: &'static [Member],
@@ -380,10 +393,10 @@ pub(super) unsafe fn member_number(
     structure.number(Base::Itself, find(layout, name)?)
 }
 
-/// Reads a list of any structure.
+/// Reads a list from any structure.
 ///
 /// # Safety
-/// As [`member_text`]; the list has as many texts as the member `count` says.
+/// As for [`member_text`]; the list has as many texts as the member `count` says.
 pub(super) unsafe fn member_texts(
     structure: *const u8,
     layout: &'static [Member],
@@ -392,7 +405,7 @@ pub(super) unsafe fn member_texts(
     let Some(member) = find(layout, name).filter(|member| member.kind == Kind::Texts) else {
         return Vec::new();
     };
-    // SAFETY: by the contract of this function.
+    // SAFETY: the caller guarantees the layout, in which this member is a list or null, and that `count` is its length.
     unsafe {
         let count = member_number(structure, layout, count).unwrap_or(0);
         let texts = structure.add(member.offset).cast::<*const *const c_char>().read();

@@ -1,6 +1,6 @@
-//! Slurm's structures as the adapter sees them: values by the names of their fields.
+//! Slurm's structures as the adapter sees them: values with the names of their fields.
 //!
-//! A real one is memory of slurmctld's, which only the module `ffi` touches. The adapter reads it as a
+//! A real structure is in slurmctld's memory, which only the module `ffi` accesses. The adapter reads it as a
 //! [`JobDescriptor`](jobtap_core::slurm::JobDescriptor), a [`JobRecord`](jobtap_core::slurm::JobRecord) or a
 //! [`Partition`](jobtap_core::slurm::Partition), and writes a changed description back, through
 //! [`Structure`].
@@ -22,7 +22,7 @@ pub enum Value<'a> {
     Text(Option<Cow<'a, str>>),
     /// A list of texts.
     Texts(Vec<Cow<'a, str>>),
-    /// A number or a time, as it is stored.
+    /// A number or a time, as stored in C.
     Number(u64),
 }
 
@@ -42,33 +42,37 @@ pub enum Kind {
 /// A field that a structure of this version of Slurm has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
-    /// Its name.
+    /// The name of the field.
     pub name: &'static str,
-    /// Its place in the table of fields of the Rust type.
+    /// The index in the field table of the Rust type.
     pub index: usize,
-    /// Its type in C.
+    /// The type in C.
     pub kind: Kind,
-    /// The number that says that nothing is set.
+    /// The number that means that the field isn't set.
     pub unset: u64,
 }
 
 impl Slot {
-    /// The slot of a field of this table; `None` for a name that is not stored in the Rust type.
-    pub fn of<T: Default>(table: &'static [Field<T>], name: &str, kind: Kind) -> Option<Self> {
+    /// Returns the slot of a field in this table; `None` if the Rust type doesn't store a field with this name.
+    pub fn for_field<T: Default>(
+        table: &'static [Field<T>],
+        name: &str,
+        kind: Kind,
+    ) -> Option<Self> {
         let index = table.iter().position(|field| field.name == name)?;
         let field = table.get(index).filter(|field| field.view_of.is_empty())?;
         Some(Self { name: field.name, index, kind, unset: unset(field, kind) })
     }
 }
 
-/// The number that is stored for what is not set: what scripts see of a new structure, or `NO_VAL` of the width
-/// where they see nothing.
+/// Returns the number that is stored for a field that isn't set: the number that Lua scripts see in a new structure, or
+/// `NO_VAL` of the field's width if they see nil.
 fn unset<T: Default>(field: &Field<T>, kind: Kind) -> u64 {
     let Kind::Number(bytes) = kind else { return 0 };
     let bits = 8 * u32::from(bytes.clamp(1, 8));
     let no_val = (u64::MAX >> (64 - bits)) - 1;
     match (field.get)(&T::default()) {
-        // 64 bits don't fit into Lua's numbers, so that NO_VAL64 is seen as 2^64.
+        // Lua's numbers can't represent all 64-bit integers, so NO_VAL64 is seen as 2^64.
         Shown::Number(number) if number < no_val as f64 => number as u64,
         _ => no_val,
     }
@@ -76,16 +80,16 @@ fn unset<T: Default>(field: &Field<T>, kind: Kind) -> u64 {
 
 /// A structure of Slurm's.
 pub trait Structure {
-    /// The fields that it has.
+    /// The fields of the structure.
     fn slots(&self) -> &[Slot];
 
-    /// The value of a field. Bytes of a text that are not UTF-8 are replaced.
+    /// Returns the value of a field. Bytes of a text that aren't UTF-8 are replaced.
     fn get(&self, slot: usize) -> Value<'_>;
 
-    /// Replaces the value of a field. What was there is freed, as Slurm frees it.
+    /// Replaces the value of a field. The old value is freed with Slurm's allocator.
     ///
     /// # Errors
-    /// When the value is of another type than the field, or a text has a byte 0.
+    /// When the value has another type than the field, or a text contains a NUL byte.
     fn set(&mut self, slot: usize, value: Value<'_>) -> Result<(), WriteError>;
 }
 
@@ -98,7 +102,7 @@ mod tests {
 
     #[test]
     fn what_is_not_set_has_slurms_number() {
-        let unset = |name, kind| Slot::of(JobDescriptor::FIELDS, name, kind).unwrap().unset;
+        let unset = |name, kind| Slot::for_field(JobDescriptor::FIELDS, name, kind).unwrap().unset;
         assert_eq!(unset("time_limit", Kind::Number(4)), u64::from(NO_VAL));
         assert_eq!(unset("cpus_per_task", Kind::Number(2)), u64::from(NO_VAL16));
         assert_eq!(unset("pn_min_memory", Kind::Number(8)), NO_VAL64);
@@ -108,7 +112,7 @@ mod tests {
         assert_eq!(unset("begin_time", Kind::Time), 0);
         assert_eq!(unset("profile", Kind::Number(4)), 0);
         assert_eq!(unset("warn_signal", Kind::Number(2)), 0);
-        assert_eq!(Slot::of(JobDescriptor::FIELDS, "oversubscribe", Kind::Number(2)), None);
+        assert_eq!(Slot::for_field(JobDescriptor::FIELDS, "oversubscribe", Kind::Number(2)), None);
     }
 
     #[test]
@@ -122,7 +126,7 @@ mod tests {
         let mut full = JobDescriptor::default();
         for field in JobDescriptor::FIELDS {
             if let Some(set) = field.set {
-                // Texts take a number too.
+                // A text accepts a number too.
                 set(&mut full, 5_u32.into()).unwrap();
             }
         }

@@ -1,4 +1,4 @@
-//! A structure of Slurm's as a value of the SDK.
+//! Reads one of Slurm's structures into a type of the SDK.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use serde::forward_to_deserialize_any;
 
 use super::{Slot, Structure, Value};
 
-/// Reads a structure. Fields that this version of Slurm doesn't have are those of the default.
+/// Reads a structure. Fields that this version of Slurm doesn't have get their default values.
 pub fn read<T: DeserializeOwned + Default>(structure: &dyn Structure) -> T {
     // An error is impossible: each field converts what the C structure can hold.
     T::deserialize(Whole(structure)).unwrap_or_default()
@@ -45,7 +45,7 @@ impl<'de> MapAccess<'de> for Fields<'_> {
     ) -> Result<Option<K::Value>, Error> {
         let Some(slot) = self.structure.slots().get(self.next) else { return Ok(None) };
         self.next += 1;
-        // By its place: serde's derived code takes it instead of the name, which it would have to compare.
+        // Identify the field by its index, which serde's derived code accepts instead of the name: no name is compared.
         seed.deserialize((slot.index as u64).into_deserializer()).map(Some)
     }
 
@@ -62,7 +62,7 @@ struct Stored<'a> {
     unset: u64,
 }
 
-/// A number of a member that is wider in C is cut, so that `NO_VAL` becomes `NO_VAL16`.
+/// A number that is wider in C is truncated, so that `NO_VAL` becomes `NO_VAL16`.
 macro_rules! numbers {
     ($($method:ident $visit:ident $width:ident;)*) => { $(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -101,7 +101,7 @@ impl<'de> Deserializer<'de> for Stored<'_> {
         visitor.visit_bool(self.value != Value::Number(0))
     }
 
-    /// The environment: lines with a name and a value.
+    /// Reads the environment, in which each line is a name and a value.
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         let Value::Texts(lines) = self.value else { return self.deserialize_any(visitor) };
         let pair = |line: Cow<'_, str>| match line.split_once('=') {

@@ -1,4 +1,4 @@
-//! The changes of a description, back into Slurm's structure.
+//! Writes the changes to a description back into Slurm's structure.
 
 use std::borrow::Cow;
 
@@ -10,25 +10,25 @@ use super::{Kind, Structure, Value};
 /// Why a field can't be written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// The text has a byte 0, with which texts end in C.
+    /// The text contains a NUL byte, at which it would end in C.
     #[error("{0}: a text of Slurm's can't have a byte 0")]
     ZeroByte(&'static str),
-    /// The value is not of the field's type.
+    /// The value doesn't have the field's type.
     #[error("{0}: this is no value of its type")]
     Type(&'static str),
 }
 
-/// Fields that Slurm has filled in, or that another part of the request depends on. What a plugin writes into
-/// them has no effect.
+/// Fields that Slurm has filled in, or that another part of the request depends on. A plugin's changes to them
+/// have no effect.
 const FIXED: &[&str] = &["argc", "argv", "spank_job_env", "spank_job_env_size", "het_job_offset"];
 
-/// Writes the fields in which `after` differs from `before`, which was read from the structure, and no other.
+/// Writes only the fields in which `after` differs from `before`, which was read from the structure.
 ///
-/// Returns the names of changed fields that are not written: this version of Slurm has no such field, or
-/// a plugin can't change it.
+/// Returns the names of changed fields that aren't written because this version of Slurm has no such field, or
+/// because a plugin can't change it.
 ///
 /// # Errors
-/// [`WriteError`]. The fields before that one are written.
+/// [`WriteError`]. The fields before the invalid one are written.
 pub fn write_changes(
     structure: &mut dyn Structure,
     before: &JobDescriptor,
@@ -37,7 +37,7 @@ pub fn write_changes(
     if before == after {
         return Ok(Vec::new());
     }
-    // The long ones, which are compared for much less than they are converted for.
+    // These can be long. Comparing them is much cheaper than converting them.
     let same_script = before.script == after.script;
     let same_environment = before.environment == after.environment;
     let mut left_out = Vec::new();
@@ -52,7 +52,8 @@ pub fn write_changes(
         }
         let slots = structure.slots().iter();
         let slot = slots.enumerate().find(|(_, slot)| slot.name == field.name);
-        let is_fixed = FIXED.contains(&field.name) || Place::of(field.name) == Some(Place::Request);
+        let is_fixed =
+            FIXED.contains(&field.name) || Place::for_field(field.name) == Some(Place::Request);
         match slot {
             Some((place, slot)) if !is_fixed => {
                 let new = field.stored(after).unwrap_or_default();
@@ -66,12 +67,12 @@ pub fn write_changes(
     Ok(left_out)
 }
 
-/// A value as the C structure stores it.
+/// Converts a value to the form in which the C structure stores it.
 fn stored(value: &Json, kind: Kind, unset: u64) -> Option<Value<'_>> {
     let text = |value: &Json| value.as_str().map(|text| Cow::Owned(text.to_owned()));
     Some(match (kind, value) {
         (Kind::Text, Json::Null) => Value::Text(None),
-        // An empty text never stands for one that is not set.
+        // A text that isn't set is always a null pointer, never an empty text.
         (Kind::Text, Json::String(text)) if text.is_empty() => Value::Text(None),
         (Kind::Text, value) => Value::Text(Some(text(value)?)),
         (Kind::Number(_) | Kind::Time, Json::Null) => Value::Number(unset),

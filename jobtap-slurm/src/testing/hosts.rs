@@ -1,37 +1,52 @@
-//! The doubles of Slurm as hosts of [`jobtap_core::testing::TestHosts`].
+//! Implements the test kit's hosts ([`jobtap_core::testing::TestHosts`]) with the doubles of Slurm.
 
 use std::collections::BTreeMap;
 
-use jobtap_core::host::{HostKind, JobParts, PluginDescriptor, Registry};
+use jobtap_core::host::{HostKind, JobParts, PluginDescriptor, Registry, RegistryError};
 use jobtap_core::job::{JobId, State, Timestamp, Uid};
-use jobtap_core::jobspec::{Jobspec, path};
+use jobtap_core::jobspec::{Jobspec, JobspecError, path};
 use jobtap_core::plugin::{Process, ProcessEnd};
 use jobtap_core::slurm::{JobDescriptor, JobRecord, NO_VAL, SlurmError};
-use jobtap_core::testing::{HostSetup, TestHost, TestJob};
+use jobtap_core::testing::{HostSetup, Refused, RunError, TestHost, TestJob};
 use serde_json::{Map, Value};
 
 use super::{TestSlurm, TestSlurmBuilder, lock};
 use crate::daemon::{Part, PrepEnd};
 use crate::job;
 use crate::prep::{self, NodeJob};
+use crate::worker::LoadError;
 
-/// The plugins in the order in which they are called.
-fn in_order(setup: &HostSetup) -> Result<Vec<&'static PluginDescriptor>, String> {
+/// Why a double of Slurm doesn't start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TestSlurmError {
+    /// The plugins can't be linked together.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// The configuration can't be written as TOML.
+    #[error(transparent)]
+    Config(#[from] toml::ser::Error),
+    /// The plugins don't start.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+}
+
+/// Returns the plugins in the order in which they are called.
+fn in_order(setup: &HostSetup) -> Result<Vec<&'static PluginDescriptor>, RegistryError> {
     let names = setup.plugins.iter().map(|plugin| plugin.name);
     let registry = Registry::builder().plugins(setup.plugins.iter().copied()).sequence(names);
-    let registry = registry.build().map_err(|error| error.to_string())?;
-    Ok(registry.plugins().collect())
+    Ok(registry.build()?.plugins().collect())
 }
 
-fn start(builder: TestSlurmBuilder, setup: &HostSetup) -> Result<TestSlurm, String> {
+fn start(builder: TestSlurmBuilder, setup: &HostSetup) -> Result<TestSlurm, TestSlurmError> {
     let builder = TestSlurmBuilder { plugins: in_order(setup)?, ..builder };
-    let config = toml::to_string(&setup.config).map_err(|error| error.to_string())?;
-    builder.config(config).simulated_processes().start().map_err(|error| error.to_string())
+    let config = toml::to_string(&setup.config)?;
+    Ok(builder.config(config).simulated_processes().start()?)
 }
 
-/// The request for a job in Slurm's terms, and its user.
+/// Returns the user of a job, and the job as a request in Slurm's terms.
 #[track_caller]
-fn request(job: TestJob) -> Result<(u32, JobDescriptor), String> {
+fn request(job: TestJob) -> Result<(u32, JobDescriptor), JobspecError> {
     let (cred, submission) = job.submission()?;
     let asked = submission.jobspec.value();
     let mut desc = JobDescriptor::from_jobspec(asked);
@@ -41,7 +56,7 @@ fn request(job: TestJob) -> Result<(u32, JobDescriptor), String> {
         desc.set_urgency(urgency);
     }
     desc.user_id = cred.userid.as_u32();
-    let kept = desc.to_jobspec().map_err(|error| error.to_string())?;
+    let kept = desc.to_jobspec()?;
     let attributes = |of: &Value| {
         let system = path::get(of, "attributes.system").and_then(Value::as_object);
         system.cloned().unwrap_or_default()
@@ -59,7 +74,7 @@ fn jobspec(desc: &JobDescriptor) -> Value {
 }
 
 #[track_caller]
-fn of(jobs: &BTreeMap<JobId, JobDescriptor>, id: JobId) -> &JobDescriptor {
+fn find_job(jobs: &BTreeMap<JobId, JobDescriptor>, id: JobId) -> &JobDescriptor {
     match jobs.get(&id) {
         Some(job) => job,
         None => panic!("there is no job {id}"),
@@ -67,7 +82,7 @@ fn of(jobs: &BTreeMap<JobId, JobDescriptor>, id: JobId) -> &JobDescriptor {
 }
 
 impl TestSlurm {
-    /// Keeps a job that was accepted.
+    /// Stores an accepted job and returns its id.
     fn keep(&mut self, descriptor: JobDescriptor) -> JobId {
         let id = JobId::new(self.jobs.len() as u64 + 1);
         self.jobs.insert(id, descriptor);
@@ -76,7 +91,9 @@ impl TestSlurm {
 }
 
 impl TestHost for TestSlurm {
-    fn start(setup: &HostSetup) -> Result<Self, String> {
+    type StartError = TestSlurmError;
+
+    fn start(setup: &HostSetup) -> Result<Self, TestSlurmError> {
         start(TestSlurm::new(), setup)
     }
 
@@ -89,14 +106,12 @@ impl TestHost for TestSlurm {
     }
 
     #[track_caller]
-    fn submit(&mut self, job: TestJob) -> Result<JobId, String> {
+    fn submit(&mut self, job: TestJob) -> Result<JobId, Refused> {
         let (user, descriptor) = request(job)?;
         let submitted = self.submit_as(user, descriptor);
         let message = submitted.decision.message;
-        if submitted.decision.code != 0 {
-            let error = SlurmError::from_code(submitted.decision.code);
-            let text = || error.map_or_else(String::new, |error| error.text().to_owned());
-            return Err(message.unwrap_or_else(text));
+        if let Some(error) = SlurmError::from_code(submitted.decision.code) {
+            return Err(Refused::Slurm(error.with(message.unwrap_or_default())));
         }
         self.messages.extend(message.iter().flat_map(|text| text.lines()).map(str::to_owned));
         Ok(self.keep(submitted.descriptor))
@@ -108,12 +123,12 @@ impl TestHost for TestSlurm {
 
     #[track_caller]
     fn priority(&self, id: JobId) -> Option<u32> {
-        of(&self.jobs, id).priority.filter(|priority| *priority < NO_VAL)
+        find_job(&self.jobs, id).priority.filter(|priority| *priority < NO_VAL)
     }
 
     #[track_caller]
     fn jobspec(&self, id: JobId) -> Value {
-        jobspec(of(&self.jobs, id))
+        jobspec(find_job(&self.jobs, id))
     }
 
     fn events(&self, _: JobId) -> Vec<String> {
@@ -131,11 +146,11 @@ impl TestHost for TestSlurm {
         unserved
     }
 
-    fn run(&mut self, _: JobId) -> Result<(), String> {
+    fn run(&mut self, _: JobId) -> Result<(), RunError> {
         Ok(())
     }
 
-    fn end(&mut self, _: JobId, _: u8) -> Result<(), String> {
+    fn end(&mut self, _: JobId, _: u8) -> Result<(), RunError> {
         Ok(())
     }
 
@@ -151,26 +166,26 @@ impl TestHost for TestSlurm {
     }
 }
 
-/// A Slurm without Slurm whose plugins are in a PrEp plugin: each job runs the prologs and epilogs of the
-/// controller, and those of its one node. All requests are accepted, since no plugin sees them.
+/// A double of Slurm with a PrEp plugin: each job runs the prologs and epilogs of the controller and of its one
+/// node. All requests are accepted, since a PrEp plugin doesn't see them.
 #[derive(Debug)]
 pub struct TestSlurmPrep {
-    /// It keeps the jobs, too.
+    /// It also stores the jobs.
     slurm: TestSlurm,
-    /// How many prologs and epilogs of the controller have begun.
+    /// The number of prologs and epilogs of the controller that have begun.
     begun: usize,
 }
 
 impl TestSlurmPrep {
-    /// The double itself, which offers more.
+    /// Returns the double itself, which offers more than a host of the test kit.
     pub fn slurm(&self) -> &TestSlurm {
         &self.slurm
     }
 
     #[track_caller]
-    fn call(&mut self, id: JobId, part: Part, state: State) -> Result<(), String> {
-        let desc = of(&self.slurm.jobs, id);
-        let number = u32::try_from(id.as_u64()).map_err(|error| error.to_string())?;
+    fn call(&mut self, id: JobId, part: Part, state: State) -> Result<(), RunError> {
+        let desc = find_job(&self.slurm.jobs, id);
+        let number = u32::try_from(id.as_u64()).map_err(|_| RunError::Id(id))?;
         let user = Uid(desc.user_id);
         let mut parts = JobParts::new(id, user, Jobspec::unvalidated(jobspec(desc)));
         parts.state = state;
@@ -198,9 +213,9 @@ impl TestSlurmPrep {
         }
         ends.into_iter().try_for_each(|end| match end {
             PrepEnd::Done => Ok(()),
-            PrepEnd::Failed(text) => Err(text),
-            PrepEnd::Cancelled => Err("the job was cancelled".to_owned()),
-            PrepEnd::TimedOut => Err("no end within PrologEpilogTimeout".to_owned()),
+            PrepEnd::Failed(note) => Err(RunError::Failed { note }),
+            PrepEnd::Cancelled => Err(RunError::Cancelled),
+            PrepEnd::TimedOut => Err(RunError::TimedOut),
         })
     }
 }
@@ -209,7 +224,9 @@ impl TestSlurmPrep {
 const NODE: &str = "testhost";
 
 impl TestHost for TestSlurmPrep {
-    fn start(setup: &HostSetup) -> Result<Self, String> {
+    type StartError = TestSlurmError;
+
+    fn start(setup: &HostSetup) -> Result<Self, TestSlurmError> {
         let slurm = start(TestSlurm::new().prep(), setup)?;
         Ok(Self { slurm, begun: 0 })
     }
@@ -223,7 +240,7 @@ impl TestHost for TestSlurmPrep {
     }
 
     #[track_caller]
-    fn submit(&mut self, job: TestJob) -> Result<JobId, String> {
+    fn submit(&mut self, job: TestJob) -> Result<JobId, Refused> {
         let (_, descriptor) = request(job)?;
         Ok(self.slurm.keep(descriptor))
     }
@@ -255,12 +272,12 @@ impl TestHost for TestSlurmPrep {
     }
 
     #[track_caller]
-    fn run(&mut self, id: JobId) -> Result<(), String> {
+    fn run(&mut self, id: JobId) -> Result<(), RunError> {
         self.call(id, Part::Prolog, State::Run)
     }
 
     #[track_caller]
-    fn end(&mut self, id: JobId, _: u8) -> Result<(), String> {
+    fn end(&mut self, id: JobId, _: u8) -> Result<(), RunError> {
         self.call(id, Part::Epilog, State::Cleanup)
     }
 

@@ -1,8 +1,8 @@
-//! A double of Slurm, for tests of plugins and of the adapter: the same calls, without a daemon.
+//! A double of Slurm, for tests of plugins and of the adapter: it makes the same calls without a daemon.
 //!
-//! As hosts of [`jobtap_core::testing::TestHosts`] there are two, by the kind of file: [`TestSlurm`] is
-//! slurmctld with a job_submit plugin, [`TestSlurmPrep`] slurmctld and slurmd with a PrEp plugin. What is
-//! Slurm's alone, such as a change of a job, is tested with [`TestSlurm`] itself:
+//! There are two hosts for [`jobtap_core::testing::TestHosts`], one for each kind of Slurm plugin: [`TestSlurm`]
+//! is slurmctld with a job_submit plugin, and [`TestSlurmPrep`] is slurmctld and slurmd with a PrEp plugin.
+//! Features that only Slurm has, such as a modification of a job, are tested with [`TestSlurm`] itself:
 //!
 //! ```
 //! use jobtap_core::prelude::*;
@@ -58,9 +58,9 @@ use crate::prep::{self, Controller, NodeJob};
 use crate::structure::{Kind, Slot, Structure, Value, WriteError, read};
 use crate::worker::{LoadError, Plugins};
 
-pub use hosts::TestSlurmPrep;
+pub use hosts::{TestSlurmError, TestSlurmPrep};
 
-/// A structure in memory, which notes what is written.
+/// A structure in memory that records which fields are written.
 #[derive(Debug)]
 pub struct Record {
     slots: Vec<Slot>,
@@ -69,27 +69,27 @@ pub struct Record {
 }
 
 impl Record {
-    /// A description of a request, as slurmctld would have it.
-    pub fn descriptor(of: &JobDescriptor) -> Self {
-        Self::of(of, JobDescriptor::FIELDS)
+    /// Makes the description of a request, as slurmctld would pass it.
+    pub fn descriptor(desc: &JobDescriptor) -> Self {
+        Self::from_fields(desc, JobDescriptor::FIELDS)
     }
 
-    /// A structure with the fields of a table.
-    pub fn of<T: Serialize + Default>(of: &T, table: &'static [Field<T>]) -> Self {
-        let json = serde_json::to_value(of).unwrap_or_default();
-        // The numbers of a table are of the widths of Slurm's members, but the table doesn't tell them. The
-        // largest number that is accepted does.
+    /// Makes a structure with the fields of a table.
+    pub fn from_fields<T: Serialize + Default>(fields: &T, table: &'static [Field<T>]) -> Self {
+        let json = serde_json::to_value(fields).unwrap_or_default();
+        // The table doesn't contain the widths of numbers in Slurm's structures. `kind` derives them from the
+        // numbers that mean "not set".
         let (mut slots, mut values) = (Vec::new(), Vec::new());
         for field in table.iter().filter(|field| field.view_of.is_empty()) {
             let kind = kind(field);
-            let Some(slot) = Slot::of(table, field.name, kind) else { continue };
+            let Some(slot) = Slot::for_field(table, field.name, kind) else { continue };
             values.push(value(json.get(field.name).unwrap_or(&Json::Null), &slot));
             slots.push(slot);
         }
         Self { slots, values, written: Vec::new() }
     }
 
-    /// Takes a field out, as in a version of Slurm that doesn't have it.
+    /// Removes a field, as in a version of Slurm that doesn't have it.
     pub fn remove(&mut self, name: &str) {
         if let Some(place) = self.slots.iter().position(|slot| slot.name == name) {
             self.slots.remove(place);
@@ -97,19 +97,19 @@ impl Record {
         }
     }
 
-    /// The value of a field.
+    /// Returns the value of a field.
     pub fn value(&self, name: &str) -> Option<Value<'static>> {
         let place = self.slots.iter().position(|slot| slot.name == name)?;
         self.values.get(place).cloned()
     }
 
-    /// The names of the fields that were written, in their order.
+    /// Returns the names of the written fields, in the order in which they were written.
     pub fn written(&self) -> &[&'static str] {
         &self.written
     }
 }
 
-/// The type of a field in C, of which its table tells the width of numbers by the number for what is not set.
+/// Returns the type of a field in C. The width of a number is derived from the value that means "not set".
 fn kind<T: Default>(field: &Field<T>) -> Kind {
     use jobtap_core::slurm::{Kind as Of, Value as Shown};
     match (field.kind, (field.get)(&T::default())) {
@@ -170,19 +170,19 @@ impl Structure for Record {
     }
 }
 
-/// Records what is asked of the daemon.
+/// A daemon that records the calls.
 #[derive(Debug, Default)]
 pub struct Recorder {
     directory: PathBuf,
     prep_timeout: Option<Duration>,
     configured_at: AtomicI64,
     log: Mutex<Vec<(Level, String)>>,
-    /// The calls of plugins that aren't served, in words.
+    /// The messages about unsupported calls of plugins.
     unserved: Mutex<Vec<String>>,
     ended: Mutex<Vec<(Part, u32, PrepEnd)>>,
-    /// The jobs that were cancelled.
+    /// The jobs that were canceled.
     cancelled: Mutex<BTreeSet<u32>>,
-    /// Processes that end at once, in place of real ones.
+    /// Simulated processes, which end at once; `None` if real ones are run.
     processes: Option<Mutex<TestProcesses>>,
 }
 
@@ -229,7 +229,7 @@ impl Daemon for Recorder {
     }
 }
 
-/// Makes a [`TestSlurm`].
+/// Builds a [`TestSlurm`].
 #[derive(Debug, Default)]
 #[must_use]
 pub struct TestSlurmBuilder {
@@ -272,7 +272,7 @@ impl TestSlurmBuilder {
         self
     }
 
-    /// Lets the processes of plugins end at once, instead of running their programs.
+    /// Makes the processes of plugins end at once instead of running their programs.
     pub fn simulated_processes(mut self) -> Self {
         self.simulates_processes = true;
         self
@@ -281,11 +281,10 @@ impl TestSlurmBuilder {
     /// Loads the plugins.
     ///
     /// # Errors
-    /// As the daemon would refuse to start.
+    /// When the daemon would refuse to start.
     pub fn start(self) -> Result<TestSlurm, LoadError> {
-        let other = |error: std::io::Error| LoadError::Config(error.to_string());
-        let scratch = Scratch::new().map_err(other)?;
-        fs::write(scratch.0.join(FILE), &self.config).map_err(other)?;
+        let scratch = Scratch::new().map_err(LoadError::Double)?;
+        fs::write(scratch.0.join(FILE), &self.config).map_err(LoadError::Double)?;
         let recorder = Arc::new(Recorder {
             directory: scratch.0.clone(),
             prep_timeout: self.prep_timeout,
@@ -295,7 +294,7 @@ impl TestSlurmBuilder {
         let daemon: Arc<dyn Daemon> = recorder.clone();
         let kind = if self.prep { HostKind::SlurmPrep } else { HostKind::SlurmSubmit };
         let plugins = Plugins::start(kind, Arc::clone(&daemon), self.plugins)?;
-        let controller = Controller::start(daemon).map_err(other)?;
+        let controller = Controller::start(daemon).map_err(LoadError::Double)?;
         Ok(TestSlurm {
             recorder,
             plugins,
@@ -308,8 +307,8 @@ impl TestSlurmBuilder {
     }
 }
 
-/// A directory that no other has, removed with this value. The recorder only knows its path, since the plugins'
-/// thread may keep the recorder for longer than the test lasts.
+/// A unique directory that is removed when this value is dropped. The recorder stores only its path, since the plugins'
+/// thread may keep the recorder alive for longer than the test runs.
 #[derive(Debug)]
 struct Scratch(PathBuf);
 
@@ -330,32 +329,32 @@ impl Drop for Scratch {
     }
 }
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Submitted {
-    /// What slurmctld is told.
+    /// The decision that slurmctld gets.
     pub decision: Decision,
-    /// The description as slurmctld goes on with it.
+    /// The description with which slurmctld continues.
     pub descriptor: JobDescriptor,
     /// The fields that were written.
     pub written: Vec<&'static str>,
 }
 
-/// A Slurm without Slurm: calls plugins as slurmctld and slurmd do.
+/// A double of Slurm: calls plugins as slurmctld and slurmd do.
 #[derive(Debug)]
 pub struct TestSlurm {
     recorder: Arc<Recorder>,
     plugins: Plugins,
     controller: Controller,
     partitions: Vec<Partition>,
-    /// The jobs that were submitted to it as a host of the test kit.
+    /// The jobs that were submitted through the test kit.
     jobs: BTreeMap<JobId, JobDescriptor>,
     messages: Vec<String>,
     _scratch: Scratch,
 }
 
 impl TestSlurm {
-    /// Without plugins.
+    /// Returns a builder without plugins.
     #[allow(clippy::new_ret_no_self, reason = "a builder, as `TestManager::new`")]
     pub fn new() -> TestSlurmBuilder {
         TestSlurmBuilder::default()
@@ -374,19 +373,19 @@ impl TestSlurm {
         Submitted { decision, descriptor: read(&record), written: record.written }
     }
 
-    /// Requests a change of a job as user 1000.
+    /// Requests a modification of a job as user 1000.
     pub fn modify(&self, job: JobRecord, changes: JobDescriptor) -> Submitted {
         let mut record = Record::descriptor(&changes);
         let decision = job_submit::modify(&self.plugins, &mut record, || job, 1000, self);
         Submitted { decision, descriptor: read(&record), written: record.written }
     }
 
-    /// Runs a prolog or epilog of a node, and returns its wait status.
+    /// Runs a prolog or epilog of a node and returns its wait status.
     pub fn on_node(&self, part: Part, job: NodeJob) -> i32 {
         prep::on_node(&self.plugins, part, job)
     }
 
-    /// Begins a prolog or epilog of the controller, and returns whether it is waited for.
+    /// Begins a prolog or epilog of the controller and returns whether slurmctld would wait for its end.
     pub fn in_controller(&self, part: Part, job: JobRecord) -> bool {
         self.controller.begin(&self.plugins, part, || job)
     }
@@ -413,7 +412,7 @@ impl TestSlurm {
         }
     }
 
-    /// Changes `jobtap.toml`, as of the next call: `scontrol reconfigure`.
+    /// Rewrites `jobtap.toml` and acts as `scontrol reconfigure`: the next call takes over the new configuration.
     ///
     /// # Panics
     /// When the file can't be written.
@@ -423,13 +422,13 @@ impl TestSlurm {
         self.recorder.configured_at.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Ends the plugins, as the daemon does when it ends.
+    /// Stops the plugins, as the daemon does when it ends.
     pub fn stop(&self) {
         self.controller.stop();
         self.plugins.stop();
     }
 
-    /// The lines of the log that have this severity.
+    /// Returns the lines of the log with this level.
     pub fn log(&self, level: Level) -> Vec<String> {
         let log = lock(&self.recorder.log);
         log.iter().filter(|(of, _)| *of == level).map(|(_, text)| text.clone()).collect()

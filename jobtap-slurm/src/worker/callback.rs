@@ -1,4 +1,4 @@
-//! The daemon as a handler sees it.
+//! The host that a handler sees during a callback.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -16,20 +16,20 @@ use serde_json::Value;
 
 use super::core::{Core, Queued};
 
-/// What one callback sees.
+/// The host of one callback.
 pub(super) struct Callback<'c> {
     pub(super) core: &'c Core,
     /// The plugin that is being called.
     pub(super) instance: Cell<&'c LoadedPlugin>,
     pub(super) job: Option<&'c Job>,
     pub(super) asked: RefCell<Vec<Queued>>,
-    /// The jobs that show what was asked for.
+    /// The jobs in the mirror that already show the commands in `asked`.
     pub(super) noted: RefCell<Vec<JobId>>,
 }
 
 impl Callback<'_> {
-    /// What was asked for, and the jobs that show it. A handler that fails changes no jobspec. After a panic nothing
-    /// counts, since the plugin may have been in the middle of anything.
+    /// Returns the commands of the callback, and the jobs that show them. A handler that fails doesn't change the
+    /// jobspec. After a panic all commands are dropped, since they may be incomplete.
     pub(super) fn asked(self, fault: Option<&Fault>) -> (Vec<Queued>, Vec<JobId>) {
         let mut asked = self.asked.into_inner();
         match fault {
@@ -43,7 +43,7 @@ impl Callback<'_> {
     }
 }
 
-/// The present time.
+/// Returns the current time.
 pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_secs(since.as_secs_f64())
@@ -66,7 +66,7 @@ impl Host for Callback<'_> {
         self.job.map(Job::id)
     }
 
-    /// Only the current job: Slurm's other jobs are not looked up, since its locks are not this thread's.
+    /// Finds only the current job: Slurm's other jobs can't be looked up, since this thread doesn't hold Slurm's locks.
     fn job(&self, id: JobId) -> Option<&Job> {
         self.job.filter(|job| job.id() == id).or_else(|| self.core.mirror.job(id))
     }
@@ -135,11 +135,12 @@ impl Host for Callback<'_> {
     }
 
     fn call(&self, command: Command) -> Result<(), CallError> {
-        // An asynchronous handler of a prolog or epilog begins with this one.
+        // In a PrEp plugin, an asynchronous handler of a prolog or epilog begins with one of these commands.
         let is_prep = matches!(command, Command::StartProlog { .. } | Command::StartEpilog { .. });
         if !(is_prep && self.core.kind == HostKind::SlurmPrep) {
             let served = self.core.kind.check_call(&command);
-            served.inspect_err(|error| self.core.tell_unserved(self.instance.get(), error))?;
+            served
+                .inspect_err(|error| self.core.log_unsupported_call(self.instance.get(), error))?;
         }
         if let Command::UpdateJobspec { .. } = command {
             self.core.mirror.check(self.instance.get().key(), &command)?;

@@ -1,4 +1,4 @@
-//! What handlers ask for.
+//! Carries out the commands of handlers.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::messages::Message;
 use crate::job;
 
 impl Core {
-    /// Carries out commands, in their order.
+    /// Carries out commands in order.
     pub(super) fn carry_out(&mut self, commands: Vec<Queued>) {
         for (plugin, command) in commands {
             self.carry_out_one(plugin, command);
@@ -59,7 +59,7 @@ impl Core {
                 }
                 None => self.log_of(plugin, Level::Error, &failure.note),
             },
-            // What it has come to was told before, but for a priority that it couldn't compute.
+            // The work has sent its result before this command, unless it couldn't compute a priority.
             Command::WorkEnded { job, .. } => self.end_request_work(plugin, job),
             Command::SetData { job, value, .. } => {
                 self.data.insert((plugin, job), value);
@@ -91,7 +91,7 @@ impl Core {
                 if let (Err(error), Some(plugin)) =
                     (self.kind.check_call(&other), self.stack.get(plugin))
                 {
-                    self.tell_unserved(plugin, &error);
+                    self.log_unsupported_call(plugin, &error);
                 }
             }
         }
@@ -108,7 +108,7 @@ impl Core {
     fn run_blocking(&self, command: BlockingCommand) {
         let BlockingCommand::Run(work) = command else { return };
         let daemon = std::sync::Arc::clone(&self.daemon);
-        // The work is passed by a slot: where no thread can be started, it is told so.
+        // The work is passed in a slot, from which it is taken back and refused if no thread can be started.
         let slot = std::sync::Arc::new(std::sync::Mutex::new(Some(work)));
         let take = {
             let slot = std::sync::Arc::clone(&slot);
@@ -139,6 +139,6 @@ impl Core {
 
 /// Runs a future on this thread.
 pub(super) fn spawn(task: Task) {
-    // The SDK catches a panic of the work, and the future that waits for the result gets an error.
+    // The SDK catches panics of the work; the future that waits for its result gets an error.
     drop(tokio::spawn(task));
 }

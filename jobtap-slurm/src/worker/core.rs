@@ -1,4 +1,4 @@
-//! The plugins, and the loop that serves the messages.
+//! The state of the plugins' thread, and its loop that handles messages.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -30,10 +30,10 @@ use super::processes::Processes;
 use crate::config::{Config, REQUEST_TIMEOUT};
 use crate::daemon::Daemon;
 
-/// What a handler has asked for, and which plugin it was.
+/// A host command, and the plugin that has asked for it.
 pub(super) type Queued = (PluginKey, Command);
 
-/// A fault in words.
+/// Describes a fault.
 pub(super) fn text_of(fault: &Fault) -> String {
     match fault {
         Fault::Failure(failure) => failure.text().to_owned(),
@@ -42,7 +42,7 @@ pub(super) fn text_of(fault: &Fault) -> String {
     }
 }
 
-/// What lives on the thread.
+/// The state of the plugins' thread.
 pub(crate) struct Core {
     pub(super) kind: HostKind,
     pub(super) daemon: Arc<dyn Daemon>,
@@ -55,24 +55,24 @@ pub(crate) struct Core {
     pub(super) preps: Vec<Prep>,
     pub(super) timers: FxHashMap<TimerKey, AbortHandle>,
     pub(super) processes: Processes,
-    /// The jobs that requests describe, while these are decided.
+    /// The jobs that requests describe, while the plugins decide on them.
     pub(super) mirror: Mirror,
-    /// The plugins' data on jobs, for as long as the request or part of the job that they see.
+    /// The plugins' data on jobs. It lasts as long as the request, prolog or epilog in which they see the job.
     pub(super) data: FxHashMap<(PluginKey, JobId), Value>,
     pub(super) instance_data: FxHashMap<PluginKey, Value>,
-    /// Of the cluster nothing is known: these are empty.
+    /// Always empty, as are the queues: this host knows nothing about the cluster.
     pub(super) resources: ResourceSet,
     pub(super) queues: Queues,
     pub(super) request_timeout: Arc<AtomicU64>,
-    /// The calls that plugins made and Slurm doesn't serve, in words.
+    /// The messages about unsupported calls of plugins that have been logged.
     unserved: RefCell<BTreeSet<String>>,
 }
 
-/// How the call of one handler went.
+/// The result of one callback, with its commands.
 pub(super) struct Called {
     pub(super) result: CallResult,
     commands: Vec<Queued>,
-    /// The jobs that show what was asked for.
+    /// The jobs in the mirror that already show the commands.
     noted: Vec<JobId>,
 }
 
@@ -130,7 +130,8 @@ impl Core {
         self.processes.kill_all(None);
     }
 
-    /// Calls one handler. What it asked for is carried out by the caller, after the outcome.
+    /// Calls one handler. The caller carries out the commands with [`settle`](Self::settle), after it has looked at the
+    /// outcome.
     pub(super) fn call(
         &self,
         bound: &BoundHandler,
@@ -140,13 +141,13 @@ impl Core {
     ) -> Called {
         let host = self.host(bound.instance(), job);
         let args = Args { host: &host, topic, job, detail };
-        // A panic is caught in there.
+        // `BoundHandler::call` catches panics.
         let (result, _) = bound.call(&args, &self.ticks);
         let (commands, noted) = host.asked(result.as_ref().err().map(|fault| &**fault));
         Called { result, commands, noted }
     }
 
-    /// Carries out what a handler has asked for, and returns how it went.
+    /// Carries out the commands of a callback and returns its result.
     pub(super) fn settle(&mut self, called: Called) -> CallResult {
         self.mirror.forget(called.noted);
         self.carry_out(called.commands);
@@ -158,7 +159,8 @@ impl Core {
         Callback { core: self, instance: Cell::new(instance), job, asked, noted }
     }
 
-    /// Does what has come back for a plugin. Nothing is done for one that has been replaced.
+    /// Runs work or commands that a plugin's remote handle has sent. They are dropped if the plugin isn't loaded any
+    /// more.
     fn remote(&mut self, call: RemoteCall) {
         let Some(plugin) = self.stack.get(call.plugin).map(Rc::clone) else { return };
         let commands = match call.work {
@@ -168,17 +170,17 @@ impl Core {
             RemoteWork::Call(work) => {
                 let host = self.host(&plugin, None);
                 let args = Args::new(&host, TopicId::Own);
-                let called = plugin.call_later(&self.ticks, |plugin| work(plugin, &args));
+                let called = plugin.call_outside_topics(&self.ticks, |plugin| work(plugin, &args));
                 match called {
-                    // It is being called, which is impossible here: no message is served during a call.
+                    // The plugin is being called, which is impossible here: no message is handled during a callback.
                     None => return,
                     Some((Ok(()), _)) => {
                         let (commands, noted) = host.asked(None);
                         self.mirror.forget(noted);
                         commands
                     }
-                    Some((Err(text), _)) => {
-                        self.log(&plugin, Level::Error, &format!("later: panicked: {text}"));
+                    Some((Err(panicked), _)) => {
+                        self.log(&plugin, Level::Error, &format!("later: {panicked}"));
                         return;
                     }
                 }
@@ -192,8 +194,8 @@ impl Core {
         self.daemon.log(level, &format!("jobtap: {}: {text}", plugin.name()));
     }
 
-    /// Says once for each plugin that a call isn't served: the plugin may overlook the error.
-    pub(super) fn tell_unserved(&self, plugin: &LoadedPlugin, error: &CallError) {
+    /// Logs once per plugin and call that the call isn't supported, since the plugin may ignore the error.
+    pub(super) fn log_unsupported_call(&self, plugin: &LoadedPlugin, error: &CallError) {
         let text = format!("jobtap: {}: {error}", plugin.name());
         if self.unserved.borrow_mut().insert(text.clone()) {
             self.daemon.unserved(&text);

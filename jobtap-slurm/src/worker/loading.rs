@@ -1,47 +1,69 @@
-//! How the plugins are built, and follow a new configuration.
+//! Builds the plugins and passes a new configuration to them.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use jobtap_core::host::{
-    Detail, Failure, Fault, HostKind, InitArgs, LoadedPlugin, PluginDescriptor, PluginKey,
-    RemoteHandle, RemoteSink, panic_text,
+    Detail, HostKind, InitArgs, LoadedPlugin, PluginDescriptor, PluginKey, RemoteHandle,
+    RemoteSink, SetupError,
 };
 use jobtap_core::plugin::Level;
 use jobtap_core::topic::TopicId;
 
 use super::core::{Core, text_of};
-use crate::config::{Config, FILE};
+use crate::config::{Config, ConfigError, FILE};
 
 /// Why the plugins of a file can't be loaded.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The configuration can't be read.
-    #[error("{0}")]
-    Config(String),
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A plugin has a handler that this kind of Slurm plugin never calls.
+    #[error(
+        "plugin {plugin} can't be loaded: {kind} doesn't serve {topic} (method {method}): {reason}"
+    )]
+    Topic {
+        /// The plugin.
+        plugin: &'static str,
+        /// The kind of Slurm plugin.
+        kind: HostKind,
+        /// The topic.
+        topic: String,
+        /// The handler.
+        method: &'static str,
+        /// Why this kind doesn't serve it.
+        reason: &'static str,
+    },
     /// A plugin refuses its configuration, or can't be built.
-    #[error("plugin {plugin} can't be loaded: {text}")]
-    Plugin {
+    #[error("plugin {plugin} can't be loaded: {reason}")]
+    Setup {
         /// The plugin.
         plugin: &'static str,
         /// Why.
-        text: String,
+        reason: SetupError,
     },
-    /// The thread of the plugins can't be started.
+    /// The plugins' thread can't be started.
     #[error("no thread for the plugins: {0}")]
-    Thread(String),
+    Thread(io::Error),
+    /// The plugins' thread has ended before they were loaded.
+    #[error("no thread for the plugins: it ended at once")]
+    ThreadEnded,
+    /// The double of the daemon, in tests, can't be made.
+    #[error(transparent)]
+    Double(io::Error),
 }
 
 impl Core {
-    /// Reads the configuration, and loads the plugins in their order.
+    /// Reads the configuration and loads the plugins in order.
     pub(super) fn load(&mut self, plugins: &[&'static PluginDescriptor]) -> Result<(), LoadError> {
-        self.config = Config::read(&self.daemon.config_file(FILE)).map_err(LoadError::Config)?;
+        self.config = Config::read(&self.daemon.config_file(FILE))?;
         self.take_timeout();
         for plugin in plugins {
-            let refused = |text| LoadError::Plugin { plugin: plugin.name, text };
-            check(self.kind, plugin).map_err(refused)?;
+            let refused = |reason| LoadError::Setup { plugin: plugin.name, reason };
+            check(self.kind, plugin)?;
             let key = self.build(plugin).map_err(refused)?;
             self.show_config(key).map_err(refused)?;
         }
@@ -53,20 +75,14 @@ impl Core {
         self.request_timeout.store(milliseconds.unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Builds a plugin, and puts it at the end of the stack.
-    fn build(&mut self, descriptor: &'static PluginDescriptor) -> Result<PluginKey, String> {
+    /// Builds a plugin and appends it to the stack.
+    fn build(&mut self, descriptor: &'static PluginDescriptor) -> Result<PluginKey, SetupError> {
         let key = PluginKey(self.next_key);
         self.next_key += 1;
         let name: Arc<str> = Arc::from(descriptor.name);
         let sink: Arc<dyn RemoteSink> = Arc::new(self.inbox.clone());
         let remote = RemoteHandle::new(key, Arc::clone(&name), sink).metered(self.ticks.clone());
         let conf = self.config.plugin(&name)?;
-        let first = conf.as_object().and_then(|table| table.keys().next());
-        if let Some(key) = first.filter(|_| (descriptor.schema)().is_none()) {
-            return Err(format!(
-                "[plugins.{name}]: unknown key {key:?}: this plugin takes no configuration"
-            ));
-        }
         let args = InitArgs {
             name: &name,
             conf: &conf,
@@ -74,15 +90,12 @@ impl Core {
             conf_directory: Some(&self.config.directory),
             remote: remote.clone(),
         };
-        let built = catch_unwind(AssertUnwindSafe(|| (descriptor.new)(&args)));
-        let built = built
-            .map_err(|panic| format!("#[init] panicked: {}", panic_text(&*panic)))?
-            .map_err(|error| error.text().to_owned())?;
+        let built = descriptor.build(&args)?;
         self.stack.push(LoadedPlugin::new(descriptor, descriptor.name, built, remote));
         Ok(key)
     }
 
-    /// Tells the plugins that the daemon ends.
+    /// Calls the plugins' handlers of `unload`, since the daemon is ending.
     pub(super) fn unload(&mut self) {
         for plugin in self.stack.plugins().to_vec() {
             if let Some(bound) = plugin.unload_handler() {
@@ -94,8 +107,8 @@ impl Core {
         }
     }
 
-    /// Shows a plugin the present configuration, if it handles `conf.update`.
-    fn show_config(&mut self, key: PluginKey) -> Result<(), String> {
+    /// Passes the current configuration to a plugin, if it handles `conf.update`.
+    fn show_config(&mut self, key: PluginKey) -> Result<(), SetupError> {
         let handlers = self.stack.handlers(TopicId::ConfUpdate).map(Rc::clone);
         let mut handlers = handlers.iter().flat_map(|list| list.iter());
         let Some(bound) = handlers.find(|bound| bound.plugin() == key).cloned() else {
@@ -105,36 +118,28 @@ impl Core {
         let own = self.config.plugin(name)?;
         let detail = Detail::Conf { instance: &self.config.whole, own: &own, name };
         let called = self.call(&bound, TopicId::ConfUpdate, None, detail);
-        let result = self.settle(called);
-        match result.map_err(|fault| *fault) {
-            Ok(_) => Ok(()),
-            Err(Fault::Failure(Failure::Reject(text))) if !text.is_empty() => Err(text),
-            Err(Fault::Failure(_) | Fault::Busy) => {
-                Err(format!("config rejected by {name} jobtap plugin"))
-            }
-            Err(Fault::Panic(text)) => Err(format!("conf.update panicked: {text}")),
-        }
+        self.settle(called).map(drop).map_err(|fault| SetupError::of_update(name, *fault))
     }
 
-    /// Follows a new configuration: all of it or, if a plugin refuses it, nothing.
+    /// Takes over a new configuration, or nothing of it if a plugin refuses it.
     pub(super) fn configure(&mut self) {
         let config = match Config::read(&self.daemon.config_file(FILE)) {
             Ok(config) => config,
-            Err(text) => {
-                let text = format!("jobtap: {text}; the configuration stays as it was");
+            Err(error) => {
+                let text = format!("jobtap: {error}; the configuration stays as it was");
                 return self.daemon.log(Level::Error, &text);
             }
         };
         let before = std::mem::replace(&mut self.config, config);
         let plugins: Vec<_> = self.stack.plugins().to_vec();
         for (index, plugin) in plugins.iter().enumerate() {
-            let Err(text) = self.show_config(plugin.key()) else { continue };
+            let Err(refused) = self.show_config(plugin.key()) else { continue };
             self.config = before;
-            // Those before it have seen the new one.
+            // The plugins before this one have taken over the new configuration: give them the old one back.
             for plugin in plugins.iter().take(index) {
                 let _ = self.show_config(plugin.key());
             }
-            let text = format!("{text}; the configuration stays as it was");
+            let text = format!("{refused}; the configuration stays as it was");
             return self.log(plugin, Level::Error, &text);
         }
         self.take_timeout();
@@ -143,7 +148,7 @@ impl Core {
         }
     }
 
-    /// Says whether a plugin follows its changed table. One without `conf.update` keeps its settings.
+    /// Logs whether a plugin has taken over its changed table. A plugin without `conf.update` keeps its settings.
     fn log_changed(&self, plugin: &LoadedPlugin, before: &Config) {
         let name = plugin.name();
         if before.plugin(name) == self.config.plugin(name) {
@@ -160,12 +165,12 @@ impl Core {
     }
 }
 
-/// Refuses a plugin with a handler that this kind of file never calls.
-fn check(kind: HostKind, plugin: &PluginDescriptor) -> Result<(), String> {
+/// Refuses a plugin with a handler that this kind of Slurm plugin never calls.
+fn check(kind: HostKind, plugin: &PluginDescriptor) -> Result<(), LoadError> {
     for entry in plugin.handlers {
         if let Some(reason) = kind.handler(entry).gap() {
             let (topic, method) = (entry.full_name(), entry.method);
-            return Err(format!("{kind} doesn't serve {topic} (method {method}): {reason}"));
+            return Err(LoadError::Topic { plugin: plugin.name, kind, topic, method, reason });
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What the thread of the plugins is asked, and how the answers come back.
+//! The messages to the plugins' thread, and the way its answers come back.
 
 use jobtap_core::host::{JobParts, RemoteCall, RemoteSink, RequestKey};
 use jobtap_core::plugin::Node;
@@ -13,22 +13,22 @@ use crate::daemon::PrepEnd;
 pub struct Request {
     /// The user who makes it.
     pub user: u32,
-    /// What is asked for.
+    /// The description of the job or of the changes.
     pub descriptor: JobDescriptor,
     /// The partitions that the user may use.
     pub partitions: Vec<Partition>,
-    /// The job that is to be changed; `None` for a submission.
+    /// The job to be modified; `None` for a submission.
     pub record: Option<JobRecord>,
 }
 
 /// What the plugins have decided on a request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
-    /// What is asked for now.
+    /// The description as the plugins have changed it.
     pub descriptor: JobDescriptor,
-    /// Why the request is refused, if it is.
+    /// The error with which the plugins refuse the request, if they do.
     pub refusal: Option<SlurmError>,
-    /// The messages to the user, in their order. The text of the refusal is not among them.
+    /// The messages to the user, in order, without the text of the refusal.
     pub messages: Vec<String>,
 }
 
@@ -39,17 +39,17 @@ pub struct PrepCall {
     pub topics: &'static [TopicId],
     /// The job.
     pub job: JobParts,
-    /// The node, at the topics of nodes.
+    /// The node, if the topics are those of slurmd.
     pub node: Option<Node>,
 }
 
-/// What the thread is sent.
+/// A message to the plugins' thread.
 pub(super) enum Message {
     Request(RequestKey, Box<Request>, Reply<Answer>),
-    /// The request's thread waits no longer.
+    /// The thread that made the request doesn't wait any more.
     Abandon(RequestKey),
     Prep(RequestKey, Box<PrepCall>, Reply<PrepEnd>),
-    /// The job of a prolog or epilog was cancelled.
+    /// The job of a prolog or epilog was canceled.
     CancelPrep(RequestKey),
     PrepTimeout(u64),
     /// Read the configuration again.
@@ -58,8 +58,7 @@ pub(super) enum Message {
     Stop,
 }
 
-/// Takes the answer to what the thread was asked. A value that is dropped unused tells that no answer will
-/// come.
+/// Sends the answer to a message. Dropping it unused reports that no answer will come.
 pub(super) struct Reply<T>(Box<dyn FnOnce(Option<T>) + Send>, bool);
 
 impl<T> Reply<T> {
@@ -87,7 +86,7 @@ pub(crate) struct Inbox(pub(super) UnboundedSender<Message>);
 
 impl Inbox {
     pub(super) fn send(&self, message: Message) {
-        // Fails once the thread has ended. What waits for an answer is told by its `Reply`, which is dropped here.
+        // Fails once the thread has ended. Then the message is dropped, and its `Reply` notifies the thread that waits.
         let _ = self.0.send(message);
     }
 }

@@ -1,18 +1,18 @@
-//! The thread on which a file's plugins live.
+//! The thread on which the plugins of a file run.
 //!
-//! Slurm calls a plugin from any of its threads and waits, with its locks held. A plugin of the SDK lives
+//! Slurm calls a plugin from any of its threads and waits while it holds its locks. A plugin of the SDK lives
 //! on one thread and never waits. So each file has a thread of its own with the plugins, their timers
-//! and their futures. A thread of Slurm's sends it what is asked for and waits for the answer with a
-//! deadline: a handler that hangs holds up one request, and not the daemon.
+//! and their futures. Slurm's thread sends it a message and waits for the answer with a deadline: a handler
+//! that hangs delays one request, but not the daemon.
 //!
-//! | file | what it has |
+//! | file | content |
 //! |---|---|
-//! | `messages` | what the thread is asked, and how the answers come back |
+//! | `messages` | the messages to the thread, and the way its answers come back |
 //! | `open` | the requests, prologs and epilogs that have not ended |
-//! | `core` | the plugins, and the loop that serves the messages |
-//! | `loading` | how the plugins are built, and follow a new configuration |
-//! | `callback` | the daemon as a handler sees it |
-//! | `commands` | what handlers ask for |
+//! | `core` | the state of the thread, and its loop that handles messages |
+//! | `loading` | building the plugins, and passing a new configuration to them |
+//! | `callback` | the host that a handler sees |
+//! | `commands` | carrying out the commands of handlers |
 //! | `requests` | a request on its way through the plugins |
 //! | `preps` | a prolog or epilog while its handlers run |
 //! | `processes` | processes of plugins |
@@ -47,16 +47,16 @@ pub(crate) use callback::now;
 pub use loading::LoadError;
 pub use messages::{Answer, PrepCall, Request};
 
-/// How long a stop waits for the thread.
+/// How long [`Plugins::stop`] waits for the thread.
 const STOP: Duration = Duration::from_secs(2);
 
-/// Why a request has no answer of the plugins.
+/// Why the plugins haven't answered a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoAnswer {
     /// `request-timeout` has passed.
     #[error("no answer of the site's plugins within {0:?}; please report it")]
     Late(Duration),
-    /// The thread of the plugins has ended.
+    /// The plugins' thread has ended.
     #[error("the site's plugins have stopped; please report it")]
     Stopped,
 }
@@ -69,7 +69,7 @@ pub struct Plugins {
     topics: Vec<TopicId>,
     next: AtomicU64,
     configured_at: AtomicI64,
-    /// In milliseconds. Set by the thread when it has read the configuration.
+    /// In milliseconds. The thread sets it when it has read the configuration.
     request_timeout: Arc<AtomicU64>,
 }
 
@@ -80,11 +80,11 @@ impl fmt::Debug for Plugins {
 }
 
 impl Plugins {
-    /// Starts the thread, and loads the plugins in the order of the list.
+    /// Starts the thread and loads the plugins in the order of the list.
     ///
     /// # Errors
-    /// [`LoadError`] if the configuration can't be read, if a plugin refuses it, or if it has a handler that
-    /// this kind of file doesn't serve.
+    /// [`LoadError`] if the configuration can't be read, or if a plugin refuses it or has a handler that this kind
+    /// of Slurm plugin never calls.
     pub fn start(
         kind: HostKind,
         daemon: Arc<dyn Daemon>,
@@ -110,9 +110,8 @@ impl Plugins {
             worker.run(&loaded);
             let _ = end.send(());
         });
-        let thread = thread.map_err(|error| LoadError::Thread(error.to_string()))?;
-        let stopped = || LoadError::Thread("it ended at once".to_owned());
-        is_loaded.recv().map_err(|_| stopped())??;
+        let thread = thread.map_err(LoadError::Thread)?;
+        is_loaded.recv().map_err(|_| LoadError::ThreadEnded)??;
         let thread = Mutex::new(Some((thread, ended)));
         let next = AtomicU64::new(1);
         Ok(Self { inbox, daemon, thread, topics, next, configured_at, request_timeout })
@@ -133,7 +132,7 @@ impl Plugins {
         &self.daemon
     }
 
-    /// Lets the thread read the configuration again if the daemon has done so.
+    /// Makes the thread read the configuration again if the daemon has done so.
     fn follow_configuration(&self) {
         let now = self.daemon.configured_at();
         if self.configured_at.swap(now, Ordering::Relaxed) != now {
@@ -141,10 +140,10 @@ impl Plugins {
         }
     }
 
-    /// Asks the plugins about a request, and waits for their answer.
+    /// Sends a request to the plugins and waits for their answer.
     ///
     /// # Errors
-    /// [`NoAnswer`]. The request must be refused then.
+    /// [`NoAnswer`]. Then the caller must refuse the request.
     pub fn request(&self, request: Request) -> Result<Answer, NoAnswer> {
         self.follow_configuration();
         let key = RequestKey(self.next.fetch_add(1, Ordering::Relaxed));
@@ -164,19 +163,19 @@ impl Plugins {
         }
     }
 
-    /// A new key for a prolog or epilog.
+    /// Returns a new key for a prolog or epilog.
     pub(crate) fn prep_key(&self) -> RequestKey {
         RequestKey(self.next.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// What drops the work of a prolog or epilog whose job was cancelled.
+    /// Returns a function that drops the work of a prolog or epilog whose job was canceled.
     pub(crate) fn cancels_prep(&self, key: RequestKey) -> impl FnOnce() + Send + 'static {
         let inbox = self.inbox.clone();
         move || inbox.send(Message::CancelPrep(key))
     }
 
-    /// Starts the handlers of a prolog or epilog. `ended` is called when all have ended, on any thread, with `None`
-    /// if the plugins have stopped before; it must not block.
+    /// Starts the handlers of a prolog or epilog. `ended` is called on any thread when all have ended, or with `None`
+    /// if the plugins stop before. It must not block.
     pub(crate) fn begin_prep(
         &self,
         key: RequestKey,
@@ -187,7 +186,7 @@ impl Plugins {
         self.inbox.send(Message::Prep(key, Box::new(call), Reply::new(ended)));
     }
 
-    /// Stops the thread, and drops the plugins. A handler that hangs is left to itself after two seconds.
+    /// Stops the thread and drops the plugins. If a handler hangs, its thread is left behind after two seconds.
     pub fn stop(&self) {
         self.inbox.send(Message::Stop);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -206,7 +205,7 @@ impl Drop for Plugins {
     }
 }
 
-/// What the thread starts with.
+/// The values with which the thread starts.
 struct Worker {
     kind: HostKind,
     daemon: Arc<dyn Daemon>,
@@ -220,18 +219,18 @@ impl Worker {
     fn run(self, loaded: &SyncSender<Result<(), LoadError>>) {
         let Self { kind, daemon, plugins, inbox, receiver, request_timeout } = self;
         daemon.prepare_thread();
-        // Time only: reading and writing happens on threads of their own, so that the runtime needs no signals and
-        // no descriptors of the daemon's.
+        // Timers only: other threads do the reading and writing, so the runtime opens no file descriptors in the daemon
+        // and handles no signals.
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_time().build() {
             Ok(runtime) => runtime,
             Err(error) => {
-                let _ = loaded.send(Err(LoadError::Thread(error.to_string())));
+                let _ = loaded.send(Err(LoadError::Thread(error)));
                 return;
             }
         };
         runtime.block_on(async {
             let mut core = Core::new(kind, daemon, inbox, request_timeout);
-            core.ticks.calls().are_on_this_thread();
+            core.ticks.calls().set_thread();
             let result = core.load(&plugins);
             let failed = result.is_err();
             let _ = loaded.send(result);
@@ -239,7 +238,7 @@ impl Worker {
                 core.serve(receiver).await;
             }
         });
-        // Futures that wait for something outside must not keep the thread.
+        // Don't wait for blocking work that is still running: it would keep this thread from ending.
         runtime.shutdown_background();
     }
 }

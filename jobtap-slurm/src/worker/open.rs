@@ -10,15 +10,15 @@ use jobtap_core::topic::TopicId;
 use super::messages::{Answer, Reply};
 use crate::daemon::PrepEnd;
 
-/// A request that the plugins decide on.
+/// A request on which the plugins are deciding.
 pub(super) struct Chain {
     pub(super) request: SlurmRequest,
     pub(super) topic: TopicId,
-    /// The job that is to be changed. The one that a submission describes is in the mirror.
+    /// The job to be modified; `None` for a submission, whose job is in the mirror.
     pub(super) job: Option<Job>,
     pub(super) handlers: Handlers,
     pub(super) next: usize,
-    /// The plugin whose asynchronous handler is waited for, and how its work is aborted.
+    /// The plugin whose asynchronous handler the request waits for, and the handle that aborts its work.
     pub(super) awaited: Option<(PluginKey, Option<AbortHandle>)>,
     pub(super) messages: Vec<String>,
     /// The priority that the last plugin has set.
@@ -39,7 +39,7 @@ pub(super) struct Prep {
     pub(super) serial: u64,
     pub(super) job: JobId,
     pub(super) topic: TopicId,
-    /// Handlers are still being called, so that an end of others is not the end.
+    /// Set while handlers are still being called: then it hasn't ended even if `open` is empty.
     pub(super) calling: bool,
     pub(super) open: Vec<Open>,
     pub(super) failure: Option<String>,
@@ -53,6 +53,6 @@ pub(super) struct Open {
     pub(super) plugin: PluginKey,
     pub(super) description: String,
     pub(super) abort: Option<AbortHandle>,
-    /// It runs on when the job is cancelled.
+    /// It keeps running when the job is canceled.
     pub(super) runs_on: bool,
 }

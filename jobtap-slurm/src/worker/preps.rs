@@ -1,7 +1,7 @@
 //! A prolog or epilog while its handlers run.
 //!
-//! All handlers of its topic are called. Those that are asynchronous run at the same time, and the whole
-//! ends when the last of them has. Its end is a failure if one handler has failed.
+//! All handlers of its topics are called. The asynchronous ones run concurrently, and the prolog or epilog
+//! ends with the last of them. It fails if one handler has failed.
 
 use futures_util::future::AbortHandle;
 use jobtap_core::host::{BoundHandler, Detail, PluginKey, RequestKey};
@@ -67,7 +67,7 @@ impl Core {
         if let Err(fault) = self.settle(called) {
             let text = text_of(&fault);
             if topic.is_state_topic() {
-                // It only looks on: its failure decides nothing, as in every host.
+                // As in every host, a handler of a state topic can't fail the job: its failure is only logged.
                 let line = format!("{}: job {}: {text}", topic.name(), job.id().as_u64());
                 return self.log(bound.instance(), Level::Error, &line);
             }
@@ -82,9 +82,9 @@ impl Core {
         self.log_of(plugin, Level::Error, &line);
     }
 
-    /// An asynchronous handler has begun.
+    /// Notes that an asynchronous handler has begun.
     pub(super) fn open_prep(&mut self, plugin: PluginKey, job: JobId, description: String) {
-        // The last is the one whose handlers are being called.
+        // The handlers that are being called are those of the last one.
         if let Some(prep) = self.preps.last_mut().filter(|prep| prep.calling && prep.job == job) {
             prep.open.push(Open { plugin, description, abort: None, runs_on: false });
         }
@@ -118,7 +118,7 @@ impl Core {
         all.find(|(_, open)| open.plugin == plugin && open.description == description)
     }
 
-    /// An asynchronous handler has ended.
+    /// Notes that an asynchronous handler has ended.
     pub(super) fn finish_prep(
         &mut self,
         plugin: PluginKey,
@@ -151,7 +151,7 @@ impl Core {
         });
     }
 
-    /// The job was cancelled: work that doesn't run on is dropped.
+    /// Drops the work of a canceled job, except the work that is to keep running.
     pub(super) fn cancel_prep(&mut self, key: RequestKey) {
         let Some(prep) = self.preps.iter_mut().find(|prep| prep.key == key) else { return };
         prep.is_cancelled = true;
@@ -165,7 +165,7 @@ impl Core {
         self.end_prep_if_done(serial);
     }
 
-    /// `PrologEpilogTimeout` has passed: what still runs is dropped.
+    /// Drops all work that is still running when `PrologEpilogTimeout` has passed.
     pub(super) fn end_late_prep(&mut self, serial: u64) {
         let Some(place) = self.preps.iter().position(|prep| prep.serial == serial) else { return };
         let prep = self.preps.remove(place);

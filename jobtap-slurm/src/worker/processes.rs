@@ -1,7 +1,7 @@
-//! Processes of plugins: as the daemon's user, on its host.
+//! Processes of plugins, which run as the daemon's user and on its host.
 //!
-//! Each has a thread that waits for it. Slurm's daemons have handlers of their own for signals, and wait
-//! for their own children by id, so that nothing here may depend on SIGCHLD.
+//! Each has a thread that waits for it. Nothing here may depend on SIGCHLD: Slurm's daemons have their own
+//! signal handlers. They wait for their own children by id, so they don't reap these.
 
 use std::io::{self, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -18,11 +18,11 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 use crate::daemon::Daemon;
 
-/// How much of an output is kept.
+/// The number of bytes of an output that are kept.
 const KEPT: usize = 1 << 20;
 
-/// How long the rest of an output is waited for when the program has exited: a process that it left in the
-/// background may keep the pipe open.
+/// How long to wait for the rest of an output after the program has exited: a background process that it has
+/// left behind may keep the pipe open.
 const REST: Duration = Duration::from_millis(200);
 
 /// The running processes.
@@ -54,7 +54,7 @@ impl Processes {
         }
     }
 
-    /// Kills those of a plugin, or all.
+    /// Kills the processes of a plugin, or all.
     pub(super) fn kill_all(&self, of: Option<PluginKey>) {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         for (plugin, pid) in running.values() {
@@ -72,7 +72,7 @@ impl Processes {
         lines: Option<LineSink>,
         mut answer: ProcessAnswer,
     ) {
-        // Started here, so that a signal that is sent next finds it.
+        // Start the process on this thread, so that a signal that is sent next finds it.
         let mut child = match start(&process) {
             Ok(child) => child,
             Err(error) => {
@@ -99,7 +99,7 @@ impl Processes {
             }));
         });
         if waiting.is_err() {
-            // The answer was dropped with the closure, so that the waiter knows.
+            // `answer` was dropped with the closure, which reports an error to whoever waits for the process.
             let _ = kill_process_group(pid, Signal::KILL);
         }
     }
@@ -116,7 +116,8 @@ fn start(process: &Process) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Waits for the end of the process. `exited` is called while its id can't be another's yet.
+/// Waits for the end of the process. `exited` is called before the process is reaped, while no other process can have
+/// its id.
 fn wait(
     child: &mut Child,
     pid: Pid,
@@ -125,7 +126,7 @@ fn wait(
     exited: impl FnOnce(),
 ) -> io::Result<ProcessEnd> {
     if let Some(mut pipe) = child.stdin.take() {
-        // It may exit without having read all of it.
+        // Ignore errors: the process may exit without having read all its input.
         on_thread(move || drop(pipe.write_all(&stdin)));
     }
     let stdout = child.stdout.take().map(|pipe| capture(pipe, Stream::Stdout, lines.clone()));
@@ -141,7 +142,7 @@ fn wait(
 }
 
 fn on_thread(work: impl FnOnce() + Send + 'static) {
-    // Without a thread the process finds its input or output closed.
+    // If there is no thread, the pipe is dropped, and the process finds its input or output closed.
     let _ = std::thread::Builder::new().name("jobtap-pipe".to_owned()).spawn(work);
 }
 
@@ -152,7 +153,7 @@ struct Output {
 }
 
 impl Output {
-    /// What was read when the pipe was closed, or at this time.
+    /// Waits until the pipe is closed, at most until this time, and returns what was read.
     fn rest(self, until: Instant) -> Vec<u8> {
         let _ = self.end.recv_timeout(until.saturating_duration_since(Instant::now()));
         std::mem::take(&mut self.bytes.lock().unwrap_or_else(PoisonError::into_inner))

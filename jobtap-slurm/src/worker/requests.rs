@@ -1,16 +1,16 @@
 //! A request on its way through the plugins.
 //!
-//! The handlers of `slurm.job_submit` or `slurm.job_modify` are called one after the other, each with what
-//! those before it have changed. An asynchronous one is waited for. Of a submission that all have
-//! accepted, those of `job.validate` are called then, with the job that it describes, and those of
-//! `job.state.priority`. The first refusal ends it.
+//! The handlers of `slurm.job_submit` or `slurm.job_modify` are called one after the other. Each sees the
+//! changes of those before it, and waits until an asynchronous one has ended. If all have accepted a
+//! submission, the handlers of `job.validate` and then those of `job.state.priority` are called with the job
+//! that it describes. The first refusal ends the request.
 
 use std::rc::Rc;
 
 use futures_util::future::AbortHandle;
 use jobtap_core::host::{
-    BoundHandler, Detail, Failure, Fault, Handlers, PluginKey, RequestAnswer, RequestKey,
-    SlurmRequest, Task,
+    AsyncError, BoundHandler, Detail, Failure, Fault, Handlers, PluginKey, RequestAnswer,
+    RequestKey, SlurmRequest, Task,
 };
 use jobtap_core::job::{JobId, State, Uid};
 use jobtap_core::jobspec::{Jobspec, path};
@@ -25,7 +25,7 @@ use super::messages::{Answer, Reply, Request};
 use super::open::Chain;
 use crate::job;
 
-/// The topic after this one.
+/// Returns the topic that follows this one.
 fn after(topic: TopicId) -> Option<TopicId> {
     match topic {
         TopicId::SlurmJobSubmit => Some(TopicId::JobValidate),
@@ -44,7 +44,8 @@ impl Core {
         let user = Uid(request.user);
         let Request { descriptor, partitions, record, .. } = request;
         let request = SlurmRequest::new(key, user, descriptor);
-        // Both are there, so that nothing is made of the queues and the job that this host doesn't have.
+        // Set the partitions and the record, so that the SDK doesn't derive them from the queues and the job of the
+        // host, which this host doesn't have.
         let _ = request.partitions.set(partitions);
         let topic = match record {
             None => TopicId::SlurmJobSubmit,
@@ -77,7 +78,7 @@ impl Core {
         self.stack.handlers(topic).map(Rc::clone).unwrap_or_default()
     }
 
-    /// Calls the next handlers, until one of them is waited for or all have been called.
+    /// Calls the next handlers until the request has to wait for one, is refused, or all have been called.
     fn run_request(&mut self, key: RequestKey) {
         loop {
             let Some(chain) = self.chains.get_mut(&key) else { return };
@@ -108,7 +109,7 @@ impl Core {
         };
         let job = chain.job.as_ref().or_else(|| self.mirror.job(job::job_of(key)));
         let called = self.call(bound, topic, job, detail);
-        // Known before its commands: one of them says what to wait for.
+        // Set this before the commands are carried out: one of them adds the work to wait for.
         let waits = match &called.result {
             Ok(outcome) => outcome.is_deferred() || outcome.priority == Priority::Unavailable,
             Err(_) => false,
@@ -129,8 +130,7 @@ impl Core {
         }
     }
 
-    /// Notes a priority. The request goes on without a priority that isn't known and that no work will
-    /// set.
+    /// Notes a priority. If the priority is unavailable and no work will compute it, the request goes on without one.
     fn take_outcome(&mut self, key: RequestKey, priority: Priority) {
         let Some(chain) = self.chains.get_mut(&key) else { return };
         match priority {
@@ -144,7 +144,7 @@ impl Core {
         }
     }
 
-    /// The refusal that a fault of a handler is; `None` at a topic that refuses nothing.
+    /// Converts a fault of a handler into a refusal; `None` if the topic can't refuse.
     fn refusal(&self, topic: TopicId, bound: &BoundHandler, fault: Fault) -> Option<SlurmError> {
         let instance = bound.instance();
         let name = instance.name();
@@ -167,7 +167,7 @@ impl Core {
         (!topic.is_state_topic()).then_some(error)
     }
 
-    /// Goes on with the next topic of a submission. Returns false after the last.
+    /// Goes on with the next topic of a submission. Returns false if there is none.
     fn begin_next_topic(&mut self, key: RequestKey) -> bool {
         let Some(topic) = self.chains.get(&key).and_then(|chain| after(chain.topic)) else {
             return false;
@@ -186,10 +186,10 @@ impl Core {
             let desc = chain.request.descriptor.borrow();
             match job::of_request(key, chain.request.user, &desc) {
                 Ok(parts) => self.mirror.submitted(parts),
-                Err(text) => {
+                Err(error) => {
                     drop(desc);
-                    // A plugin that looks at the job can't have accepted it.
-                    chain.refuse(rejection(text));
+                    // Without a job the handlers can't be called, so the request can't be accepted.
+                    chain.refuse(rejection(error.to_string()));
                 }
             }
         }
@@ -211,7 +211,7 @@ impl Core {
         match priority {
             // A hold by the user overrides every plugin.
             Priority::Set(priority) if descriptor.priority != Some(0) => {
-                // The numbers from NO_VAL on mean something else.
+                // NO_VAL and the numbers above it have special meanings.
                 let highest = jobtap_core::slurm::NO_VAL - 1;
                 descriptor.priority = Some(priority.min(highest));
             }
@@ -220,18 +220,18 @@ impl Core {
         reply.send(Answer { descriptor, refusal, messages });
     }
 
-    /// Forgets what belonged to a request.
+    /// Drops the job and the data of a request that has ended.
     fn end_request(&mut self, key: RequestKey) {
         self.mirror.remove(job::job_of(key));
         self.forget_data(job::job_of(key));
     }
 
-    /// Forgets the plugins' data on a job, which lasts as long as what they see of it.
+    /// Drops the plugins' data on a job when its request, prolog or epilog has ended.
     pub(super) fn forget_data(&mut self, job: JobId) {
         self.data.retain(|(_, of), _| *of != job);
     }
 
-    /// Drops a request whose caller waits no longer.
+    /// Drops a request whose caller doesn't wait any more.
     pub(super) fn abandon_request(&mut self, key: RequestKey) {
         let Some(chain) = self.chains.remove(&key) else { return };
         self.end_request(key);
@@ -248,7 +248,7 @@ impl Core {
         }
     }
 
-    /// Runs the work of an asynchronous handler, which the request waits for.
+    /// Runs the work of an asynchronous handler for which the request waits.
     pub(super) fn begin_request_work(
         &mut self,
         plugin: PluginKey,
@@ -264,7 +264,7 @@ impl Core {
         }
     }
 
-    /// The request that waits for this plugin.
+    /// Returns the request if it waits for this plugin, and ends the wait.
     fn awaited_from(&mut self, plugin: PluginKey, key: RequestKey) -> Option<&mut Chain> {
         let chain = self.chains.get_mut(&key)?;
         let awaits = chain.awaited.as_ref().is_some_and(|(awaited, _)| *awaited == plugin);
@@ -274,7 +274,7 @@ impl Core {
         })
     }
 
-    /// Takes what an asynchronous handler has decided, and goes on.
+    /// Takes the decision of an asynchronous handler and goes on with the request.
     pub(super) fn take_answer(
         &mut self,
         plugin: PluginKey,
@@ -301,16 +301,16 @@ impl Core {
         &mut self,
         plugin: PluginKey,
         job: JobId,
-        verdict: Result<(), String>,
+        verdict: Result<(), AsyncError>,
     ) {
         let answer = match verdict {
             Ok(()) => RequestAnswer::Accept(None),
-            Err(text) => RequestAnswer::Refuse(rejection(text)),
+            Err(error) => RequestAnswer::Refuse(rejection(error.to_string())),
         };
         self.take_answer(plugin, job::request_of(job), answer);
     }
 
-    /// Takes the priority that an asynchronous handler has computed.
+    /// Takes the priority that an asynchronous handler has computed and goes on with the request.
     pub(super) fn take_priority(&mut self, plugin: PluginKey, job: JobId, priority: Priority) {
         let key = job::request_of(job);
         let Some(chain) = self.awaited_from(plugin, key) else { return };
@@ -320,7 +320,7 @@ impl Core {
         self.run_request(key);
     }
 
-    /// An asynchronous handler has ended. Where it has set no priority the request goes on without one.
+    /// Called when an asynchronous handler has ended. If it has set no priority, the request goes on without one.
     pub(super) fn end_request_work(&mut self, plugin: PluginKey, job: JobId) {
         let key = job::request_of(job);
         if self.awaited_from(plugin, key).is_some() {
@@ -328,13 +328,13 @@ impl Core {
         }
     }
 
-    /// Changes the jobspec of the job that a request describes, and with it the request.
+    /// Updates the jobspec of the job that a request describes, and the request accordingly.
     pub(super) fn update_jobspec(&mut self, id: JobId, updates: Map<String, Value>) {
         let Some(job) = self.mirror.job(id) else { return };
         let old = job.jobspec().value().clone();
         let mut new = old.clone();
         for (place, value) in updates {
-            // It was checked when the handler asked for it.
+            // This can't fail: the update was checked when the handler asked for it.
             let _ = path::set(&mut new, &place, value);
         }
         let before = JobDescriptor::from_jobspec(&old);
@@ -347,7 +347,8 @@ impl Core {
     }
 }
 
-/// A description with those fields of `after` that differ from `before`.
+/// Returns a copy of a description in which the fields that differ between `before` and `after` have the values of
+/// `after`.
 fn with_changes(
     desc: &JobDescriptor,
     before: &JobDescriptor,
@@ -361,11 +362,12 @@ fn with_changes(
             all.insert(name.clone(), value.clone());
         }
     }
-    // It was made of a description, so that this can't fail.
+    // This can't fail, since the JSON comes from a description.
     serde_json::from_value(all).unwrap_or_else(|_| desc.clone())
 }
 
-/// A refusal that Slurm has no number for. Its commands print the text and then that of the number.
+/// Returns a refusal for which Slurm has no error number. Its commands print this text, followed by the text of
+/// `SLURM_ERROR`.
 fn rejection(text: impl Into<String>) -> SlurmError {
     errno::SLURM_ERROR.with(text.into())
 }

@@ -1,4 +1,4 @@
-//! What it costs to call plugins: typed handlers in the engine, and a Lua script at submission.
+//! The cost of calling plugins: typed handlers in the engine, and a Lua script at submission.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -13,20 +13,21 @@ use jobtap_core::topic::TopicId;
 use serde_json::{Value, json};
 
 use super::connection::Submissions;
+use super::error::BenchError;
 use super::figures::{Found, median};
 use super::offline::{Offline, request};
 use super::plugins::{self, STACK};
 use super::process::{Manager, ManagerSetup};
-use super::{BenchError, document, jobspec, one_host};
+use super::{document, jobspec, one_host};
 use crate::daemon::now;
 
-/// How often a number of calls is repeated.
+/// The number of samples, each of many calls.
 const SAMPLES: usize = 40;
 
 /// The plugin that runs scripts.
 const LUA: &str = "lua";
 
-/// A policy as sites have it: it refuses, chooses a partition, and writes three fields.
+/// A policy like those of sites: it refuses, chooses a partition, and writes three fields.
 const SCRIPT: &str = r#"
 function slurm_job_submit(job_desc, part_list, submit_uid)
   if job_desc.name == "forbidden" then
@@ -56,7 +57,7 @@ function slurm_job_modify()
 end
 "#;
 
-/// Measures typed handlers with so many calls.
+/// Measures typed handlers with this many calls.
 pub(super) fn typed(calls: u64) -> Result<Found, BenchError> {
     let none = dispatch(0, calls, TopicId::JobInactiveAdd, Shadowed::No)?;
     let one = dispatch(1, calls, TopicId::JobStatePriority, Shadowed::No)?;
@@ -83,7 +84,8 @@ enum Shadowed {
     Yes,
 }
 
-/// The nanoseconds of one dispatch of this topic in an engine with so many plugins, metered as in a manager.
+/// The nanoseconds of one dispatch of this topic in an engine with this many plugins, metered as in a
+/// manager.
 fn dispatch(
     plugins: usize,
     calls: u64,
@@ -108,10 +110,10 @@ fn dispatch(
         samples.push(begin.elapsed().as_nanos() as f64 / calls as f64);
     }
     if shadowed == Shadowed::Yes {
-        // A shadow that takes too much time is stopped, and would cost nothing from then on.
+        // A shadow that takes too much time is stopped, and then costs nothing.
         let report = engine.shadow_report(&plugins::first())?;
         if let Some(reason) = report.stopped {
-            return Err(BenchError::other(format!("the shadow was stopped: {reason}")));
+            return Err(BenchError::ShadowStopped(reason));
         }
     }
     Ok(median(&samples))

@@ -1,14 +1,15 @@
-//! What many clients, or one that wants to know everything, ask of a manager: the list of all jobs, and the events
-//! of jobs as they come.
+//! Requests of clients: one asks for the list of all jobs, many watch the events of one job, and one watches
+//! the events of all jobs.
 
 use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use super::connection::{Connection, NUMBER, Submissions};
+use super::error::BenchError;
 use super::figures::{Found, median, quantile};
 use super::process::{Manager, ManagerSetup};
-use super::{BenchError, document, one_host};
+use super::{document, one_host};
 use crate::open_files::OpenFiles;
 use crate::rpc::service::Service;
 use crate::rpc::services::ingest::Submit;
@@ -16,10 +17,10 @@ use crate::rpc::services::job_info::Watch;
 use crate::rpc::services::job_list::List;
 use crate::rpc::services::job_manager::{EventsJournal, Memo};
 
-/// How often the list is asked for.
+/// The number of requests for the list.
 const LISTS: usize = 5;
 
-/// How many events each watcher gets.
+/// The number of events that each watcher receives.
 const EVENTS: u64 = 30;
 
 /// Asks for a list of all jobs.
@@ -43,7 +44,7 @@ pub(super) fn list(jobs: u64) -> Result<Found, BenchError> {
     Ok(found)
 }
 
-/// Lets so many clients watch the eventlog of one job.
+/// Lets this many clients watch the eventlog of one job.
 pub(super) fn watch_job(clients: u64) -> Result<Found, BenchError> {
     let mut found = Found::default();
     let room = OpenFiles::of_this_process().connections() as u64;
@@ -68,7 +69,7 @@ pub(super) fn watch_job(clients: u64) -> Result<Found, BenchError> {
         watcher.stream(Watch::TOPIC, json!({ "id": id, "path": "eventlog", "flags": 0 }))?;
         watchers.push(watcher);
     }
-    // The first one comes after the events of the past.
+    // This event comes after those that the eventlog already has.
     post(&mut owner, &id, 0)?;
     watchers.iter_mut().try_for_each(|watcher| until(watcher, 0))?;
     let mut times = Vec::new();
@@ -97,9 +98,9 @@ fn post(owner: &mut Connection, id: &Value, number: u64) -> Result<(), BenchErro
     owner.ask_line(Memo::TOPIC, payload).map(drop)
 }
 
-/// Reads until the event of this number is there.
+/// Reads responses until one contains the event with this number.
 fn until(watcher: &mut Connection, number: u64) -> Result<(), BenchError> {
-    // The event is a text in the response, so that its quotes are escaped.
+    // The event is a string in the response, so its quotes are escaped.
     let wanted = format!("bench\\\":{number}}}");
     while !watcher.response()?.contains(&wanted) {}
     Ok(())
@@ -111,7 +112,7 @@ pub(super) fn watch_all(jobs: u64) -> Result<Found, BenchError> {
     let manager = Manager::start(&setup)?;
     let mut watcher = manager.connect()?;
     watcher.stream(EventsJournal::TOPIC, json!({ "full": false }))?;
-    // It stands where the past ends.
+    // This response marks the end of past events.
     watcher.response()?;
     let mut client = manager.connect()?;
     let submissions = Submissions::simulated(0.001)?;
@@ -127,7 +128,7 @@ pub(super) fn watch_all(jobs: u64) -> Result<Found, BenchError> {
             Ok::<_, BenchError>((events, begin.elapsed()))
         });
         client.submit_all(&submissions, jobs)?;
-        watching.join().map_err(|_| BenchError::other("the watching client has panicked"))?
+        watching.join().map_err(|_| BenchError::Panicked("the watching client"))?
     })?;
     manager.end()?;
     let mut found = Found::default();

@@ -1,7 +1,7 @@
 //! Processor time, of this thread and of the threads of another process.
 //!
-//! The system counts the time of each thread. In a manager the stages of a job's life run on threads of their own,
-//! so that the threads' times say what the stages cost, without a clock in the manager.
+//! The system counts the time of each thread. In a manager the stages of a job's life run on threads of their
+//! own, so the times of the threads show what the stages cost, without a clock in the manager.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,20 +10,20 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// The name by which the main thread is listed: the one that serves the socket.
+/// The name under which the main thread, which serves the socket, is listed.
 const MAIN: &str = "server";
 
 /// The processor time that this thread has used.
 pub(super) fn of_this_thread() -> Duration {
-    of(ClockId::ThreadCPUTime)
+    read_clock(ClockId::ThreadCPUTime)
 }
 
-/// The processor time that all threads of this process have used, also those that have ended.
+/// The processor time that all threads of this process have used, including those that have ended.
 pub(super) fn of_this_process() -> Duration {
-    of(ClockId::ProcessCPUTime)
+    read_clock(ClockId::ProcessCPUTime)
 }
 
-fn of(clock: ClockId) -> Duration {
+fn read_clock(clock: ClockId) -> Duration {
     let time = clock_gettime(clock);
     let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or_default())
@@ -32,9 +32,9 @@ fn of(clock: ClockId) -> Duration {
 /// The processor time of a process.
 #[derive(Debug, Default, Clone)]
 pub(super) struct ProcessTime {
-    /// Seconds of all its threads, also of those that have ended.
+    /// Seconds of all its threads, including those that have ended.
     pub(super) all: f64,
-    /// Seconds of the threads that there are, by their names. Threads with the same name count together.
+    /// Seconds of the existing threads, by name. Threads with the same name are added up.
     pub(super) threads: BTreeMap<String, f64>,
 }
 
@@ -43,7 +43,7 @@ impl ProcessTime {
     ///
     /// # Errors
     /// There is no such process.
-    pub(super) fn of(pid: u32) -> io::Result<Self> {
+    pub(super) fn read(pid: u32) -> io::Result<Self> {
         let mut threads = BTreeMap::new();
         for task in fs::read_dir(format!("/proc/{pid}/task"))? {
             let task = task?;
@@ -78,7 +78,8 @@ impl ProcessTime {
     }
 }
 
-/// The name without what numbers threads of the same kind; those of the store's library are the store's.
+/// The name without the suffix that numbers threads of one kind. Threads of the store's library count as the
+/// store's.
 fn kind(name: &str) -> String {
     let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '-' | '#' | '_'));
     if name.starts_with("fjall") { "store".to_owned() } else { name.to_owned() }
@@ -104,13 +105,13 @@ mod tests {
         let thread = std::thread::Builder::new().name("fjall:worker".to_owned());
         let (tell, runs) = std::sync::mpsc::channel();
         let thread = thread.spawn(move || {
-            // It has its name from now on.
+            // The thread has its name by now.
             tell.send(()).unwrap();
             wait.recv()
         });
         let thread = thread.unwrap();
         runs.recv().unwrap();
-        let time = ProcessTime::of(std::process::id()).unwrap();
+        let time = ProcessTime::read(std::process::id()).unwrap();
         assert!(time.threads.contains_key(MAIN), "{time:?}");
         assert!(time.threads.contains_key("store"), "{time:?}");
         drop(ready);
@@ -124,14 +125,14 @@ mod tests {
     #[test]
     fn work_takes_processor_time() {
         let (thread, process) = (of_this_thread(), of_this_process());
-        let begin = ProcessTime::of(std::process::id()).unwrap();
+        let begin = ProcessTime::read(std::process::id()).unwrap();
         let mut sum = 0_u64;
         while of_this_thread() - thread < Duration::from_millis(30) {
             sum = std::hint::black_box(sum.wrapping_add(1));
         }
         assert!(of_this_process() - process >= Duration::from_millis(30));
-        let used = ProcessTime::of(std::process::id()).unwrap().since(&begin);
+        let used = ProcessTime::read(std::process::id()).unwrap().since(&begin);
         assert!(used.all >= 0.02, "{used:?}");
-        assert!(ProcessTime::of(u32::MAX).is_err());
+        assert!(ProcessTime::read(u32::MAX).is_err());
     }
 }

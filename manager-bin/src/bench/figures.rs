@@ -1,8 +1,8 @@
-//! What measurements find, and the JSON form in which `bench --json` prints it.
+//! The results of measurements, and the JSON form in which `bench --json` prints them.
 //!
-//! The form is stable: programs keep it beside their releases, and `bench --pair` compares binaries of different
-//! versions by it. A figure is known by its name and its number of jobs. Figures may be added; one whose meaning
-//! changes gets another name.
+//! The form is stable: programs keep it beside their releases, and `bench --pair` compares binaries of
+//! different versions with it. A figure is identified by its name and its number of jobs. Figures may be
+//! added; one whose meaning changes gets another name.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,11 +28,11 @@ pub(crate) struct Figure {
     pub(crate) jobs: u64,
     /// The median of all rounds.
     pub(crate) value: f64,
-    /// What one is, such as `jobs/s`. Empty for a ratio.
+    /// The unit of the value, such as `jobs/s`. Empty for a ratio.
     pub(crate) unit: String,
     /// Which way it improves.
     pub(crate) better: Better,
-    /// What it says, in a few words.
+    /// What it means, in a few words.
     pub(crate) text: String,
     /// The value of each round.
     #[serde(default)]
@@ -48,7 +48,7 @@ pub(crate) struct Skipped {
     pub(crate) reason: String,
 }
 
-/// The machine and the file system on which was measured.
+/// The machine and the file system of the measurements.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Machine {
@@ -62,7 +62,7 @@ pub(crate) struct Machine {
     pub(crate) filesystem: String,
 }
 
-/// What a whole run of `bench` found.
+/// The results of a whole run of `bench`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Report {
     /// [`VERSION`].
@@ -79,7 +79,7 @@ pub(crate) struct Report {
     pub(crate) skipped: Vec<Skipped>,
 }
 
-/// What one measurement found.
+/// The results of one measurement.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Found {
     /// Its figures.
@@ -89,23 +89,23 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Adds a figure of which more is better.
+    /// Adds a figure that is better if it is higher.
     pub(super) fn more(&mut self, name: &str, jobs: u64, value: f64, unit: &str, text: &str) {
         self.add(name, jobs, value, unit, Better::More, text);
     }
 
-    /// Adds a figure of which less is better.
+    /// Adds a figure that is better if it is lower.
     pub(super) fn less(&mut self, name: &str, jobs: u64, value: f64, unit: &str, text: &str) {
         self.add(name, jobs, value, unit, Better::Less, text);
     }
 
-    /// Adds that something can't be measured.
+    /// Records that something can't be measured.
     pub(super) fn skip(&mut self, name: &str, reason: impl ToString) {
         self.skipped.push(Skipped { name: name.to_owned(), reason: reason.to_string() });
     }
 
     fn add(&mut self, name: &str, jobs: u64, value: f64, unit: &str, better: Better, text: &str) {
-        // JSON has no other numbers, and a figure without one has no meaning.
+        // JSON has only finite numbers, and any other figure would have no meaning.
         let value = if value.is_finite() { value } else { 0.0 };
         let (name, unit, text) = (name.to_owned(), unit.to_owned(), text.to_owned());
         self.figures.push(Figure { name, jobs, value, unit, better, text, values: vec![value] });
@@ -138,7 +138,7 @@ pub(crate) fn medians(rounds: Vec<Found>) -> Found {
     joined
 }
 
-/// The median of these values, 0 of no value.
+/// The median of these values; 0 if there are none.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -151,7 +151,7 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The value below which this share of the values lies. The values become sorted.
+/// The value that this share of the values doesn't exceed. Sorts the values.
 pub(super) fn quantile(values: &mut [f64], share: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let rank = (values.len() as f64 * share).ceil() as usize;
@@ -168,7 +168,19 @@ pub(crate) fn count(jobs: u64) -> String {
     }
 }
 
-/// A value with as many decimals as say something.
+/// A number of bytes in MiB or GiB.
+pub(crate) fn bytes(number: u64) -> String {
+    const GIB: f64 = (1_u64 << 30) as f64;
+    const MIB: f64 = (1_u64 << 20) as f64;
+    let number = number as f64;
+    if number >= GIB {
+        format!("{:.1} GiB", number / GIB)
+    } else {
+        format!("{:.0} MiB", (number / MIB).max(1.0))
+    }
+}
+
+/// A value with only its significant decimals.
 pub(crate) fn shown(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),

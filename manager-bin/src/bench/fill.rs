@@ -1,4 +1,4 @@
-//! Fills a store with jobs, in the time that the engine and the store alone need.
+//! Fills a store with jobs, as fast as the engine and the store alone allow.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,9 +6,10 @@ use std::sync::Arc;
 use jobtap_core::engine::Writes;
 use jobtap_core::host::Registry;
 
+use super::error::BenchError;
 use super::offline::{Changes, Offline};
 use super::process::ManagerSetup;
-use super::{BenchError, CORES, jobspec};
+use super::{CORES, jobspec};
 use crate::store::{EmbeddedStore, Key, Op, Store as _};
 
 /// How many jobs become inactive together.
@@ -20,7 +21,7 @@ const TOGETHER: u64 = 1000;
 /// When a job is refused, or the store fails.
 pub(super) fn fill(statedir: &Path, setup: &ManagerSetup) -> Result<(), BenchError> {
     let store = EmbeddedStore::open(&statedir.join("store"))?;
-    // The first start makes the index, which isn't to be measured.
+    // Marks the index as complete: otherwise the first start would make it, which must not be measured.
     store.commit(vec![Op::Put { key: Key::instance(Key::INDEXED)?, value: b"1".to_vec() }])?;
     let mut changes = Changes::new(Arc::new(store));
     let mut manager = Offline::new(setup.config.clone(), Registry::linked()?)?;
@@ -32,13 +33,13 @@ pub(super) fn fill(statedir: &Path, setup: &ManagerSetup) -> Result<(), BenchErr
         }
     }
     if setup.pending > 0 {
-        // It has all cores, so that all others wait.
+        // This job has all cores, so that all others wait.
         changes.take(manager.submit(jobspec(0.0, u64::from(CORES), 0)?)?)?;
     }
     for number in 1..=setup.pending {
         changes.take(manager.submit(jobspec(60.0, 1, number)?)?)?;
     }
-    // What an orderly shutdown writes.
+    // The checkpoint that an orderly shutdown writes.
     let checkpoint = manager.engine().checkpoint();
     changes.take(Writes::from(vec![checkpoint]).into())?;
     changes.commit()

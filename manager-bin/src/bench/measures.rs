@@ -1,11 +1,11 @@
-//! The table of measurements: what `jobtap bench` can measure, with how many jobs, and the room that it needs.
+//! The table of measurements: what `jobtap bench` can measure, with how many jobs, and the disk space and
+//! memory that this takes.
 
 use clap::ValueEnum;
 
+use super::error::BenchError;
 use super::figures::Found;
-use super::{
-    BenchError, callbacks, clients, memory, queue, restart, run, stages, submit, throughput,
-};
+use super::{callbacks, clients, memory, queue, restart, run, stages, submit, throughput};
 
 /// The most jobs of a measurement. More would not fit into the memory and on the disk of most machines.
 pub(crate) const MOST_JOBS: u64 = 10_000_000;
@@ -41,7 +41,7 @@ pub(crate) enum Part {
 pub(crate) struct Measurement {
     /// The part that it belongs to.
     pub(crate) part: Part,
-    /// Its name, by which its process is told what to do.
+    /// Its name, which its process gets as an argument.
     pub(crate) name: &'static str,
     /// The numbers of jobs by default.
     pub(crate) short: &'static [u64],
@@ -51,7 +51,7 @@ pub(crate) struct Measurement {
     pub(crate) disk: u64,
     /// Bytes of memory that it takes for each job.
     pub(crate) memory: u64,
-    /// Makes it.
+    /// Runs the measurement.
     pub(super) run: fn(u64) -> Result<Found, BenchError>,
 }
 
@@ -194,7 +194,7 @@ pub(crate) static MEASUREMENTS: [Measurement; 15] = [
     },
 ];
 
-/// What isn't of the command: `.ci/instructions` counts the instructions of its process.
+/// Not part of the command: `.ci/instructions` counts the instructions of its process.
 static COUNTED: Measurement = Measurement {
     part: Part::Stages,
     name: "instructions",

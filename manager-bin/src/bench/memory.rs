@@ -1,14 +1,15 @@
-//! The memory of jobs in the engine, beyond the text of their jobspecs: of those that wait for resources, of those
-//! that run, and of those that are inactive.
+//! The memory of pending, running and inactive jobs in the engine: in total, and beyond the text of their
+//! jobspecs.
 //!
 //! Each is a measurement of its own, in a fresh process: memory that was freed and is used again would hide what
 //! the jobs need.
 
 use jobtap_core::host::Registry;
 
+use super::error::BenchError;
 use super::figures::Found;
 use super::offline::Offline;
-use super::{BenchError, CORES, cluster, jobspec, one_host, resident_of};
+use super::{CORES, cluster, jobspec, one_host, resident_of};
 
 /// How many jobs become inactive together.
 const TOGETHER: u64 = 1000;
@@ -16,7 +17,7 @@ const TOGETHER: u64 = 1000;
 /// Fills an engine with jobs that wait for resources.
 pub(super) fn pending(jobs: u64) -> Result<Found, BenchError> {
     let mut manager = Offline::new(one_host(), Registry::linked()?)?;
-    // It has all cores, so that all others wait.
+    // This job has all cores, so that all others wait.
     manager.submit(jobspec(0.0, u64::from(CORES), 0)?)?;
     manager.submit(jobspec(60.0, 1, 0)?)?;
     let found = filled(&mut manager, jobs, "pending", |manager, number| {
@@ -49,7 +50,7 @@ pub(super) fn inactive(jobs: u64) -> Result<Found, BenchError> {
         }
         Ok(())
     };
-    // The memory that active jobs need for a moment is there before.
+    // The first jobs are not measured: they allocate the memory that active jobs need for a short time.
     (1..=jobs.min(TOGETHER)).try_for_each(|number| finish(&mut manager, number))?;
     let found = filled(&mut manager, jobs, "inactive", finish)?;
     manager.expect("inactive", jobs + jobs.min(TOGETHER))?;
@@ -74,7 +75,7 @@ fn filled(
     let whole = format!("memory of each {state} job");
     found.less(&format!("memory.{state}"), jobs, each(used), "B/job", &whole);
     if state != "inactive" {
-        // Of an inactive job no jobspec is kept.
+        // The jobspec of an inactive job is not kept.
         let beyond = format!("of that, beyond the {} bytes of its jobspec", text / jobs.max(1));
         let more = used.saturating_sub(text);
         found.less(&format!("memory.{state}.beyond"), jobs, each(more), "B/job", &beyond);

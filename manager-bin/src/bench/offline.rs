@@ -1,5 +1,5 @@
-//! A manager without a socket, a clock or processes: the engine in virtual time. What it wants to be stored goes
-//! to a store, is dropped, or is handed to the measurement.
+//! A manager without a socket, a clock or processes: the engine in virtual time. Its writes go to a store,
+//! are dropped, or are handed to the measurement.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,12 +9,12 @@ use jobtap_core::engine::{
     Cred, Effect, Effects, Engine, HostCheck, Input, ReplyTo, Request, RequestError, Requester,
     Setup, Submission, TimerId,
 };
-use jobtap_core::host::{Registry, RemoteCall, RemoteSink, Ticks};
+use jobtap_core::host::{NoReturn, Registry, Ticks};
 use jobtap_core::job::{JobId, Timestamp, Uid};
 use jobtap_core::jobspec::Jobspec;
 use serde_json::Value;
 
-use super::BenchError;
+use super::error::BenchError;
 use crate::daemon::resources::TestSize;
 use crate::daemon::{now, resources, store_ops};
 use crate::store::{Op, Store, request::unsigned};
@@ -22,19 +22,12 @@ use crate::store::{Op, Store, request::unsigned};
 /// Changes that are committed together.
 pub(super) const GROUP: usize = 4096;
 
-/// A manager of the engine alone.
+/// A manager that consists of the engine alone.
 pub(super) struct Offline {
     engine: Engine,
     now: f64,
-    /// Timers by the bits of their times, which are in the order of the times, since these are positive.
+    /// Timers by the bits of their times, which sort as the times do, since these are positive.
     timers: BinaryHeap<Reverse<(u64, TimerId)>>,
-}
-
-/// Drops the work of asynchronous handlers, which isn't measured here.
-struct Nowhere;
-
-impl RemoteSink for Nowhere {
-    fn send(&self, _call: RemoteCall) {}
 }
 
 impl Offline {
@@ -58,7 +51,7 @@ impl Offline {
             config,
             config_directory: None,
             registry,
-            remote: Arc::new(Nowhere),
+            remote: Arc::new(NoReturn),
             ticks,
             host_check: HostCheck::default(),
         };
@@ -75,8 +68,8 @@ impl Offline {
         &mut self.engine
     }
 
-    /// Gives the engine an input. Plugins of `slurm.job_submit` see a request when it is known who its user is, so
-    /// that is answered at once: what the system takes for it isn't measured here.
+    /// Gives the engine an input. Plugins of `slurm.job_submit` are called only when the user of a request
+    /// has been looked up, so look-ups are answered at once: the system's time for them isn't measured here.
     pub(super) fn handle(&mut self, input: Input) -> Result<Effects, BenchError> {
         let now = Timestamp::from_secs(self.now);
         let mut effects = self.engine.handle(now, input);
@@ -105,10 +98,11 @@ impl Offline {
             Effect::Reply { result: Ok(answer), .. } => answer.get("id")?.as_u64(),
             _ => None,
         });
-        id.map(JobId::new).ok_or_else(|| BenchError::other("a submission was not answered"))
+        id.map(JobId::new).ok_or(BenchError::NoAnswer)
     }
 
-    /// Advances time until no timer is due within so many seconds from now. `take` gets all effects.
+    /// Advances time by this many seconds and handles the timers that are due until then. `take` gets all
+    /// effects.
     pub(super) fn pass(
         &mut self,
         seconds: f64,
@@ -135,7 +129,7 @@ impl Offline {
         count.and_then(Value::as_u64).unwrap_or(0)
     }
 
-    /// Fails unless so many jobs are in a state.
+    /// Fails unless this many jobs are in a state.
     pub(super) fn expect(&self, state: &'static str, expected: u64) -> Result<(), BenchError> {
         let found = self.count(state);
         if found == expected {
@@ -154,12 +148,12 @@ impl Offline {
     }
 }
 
-/// The first time from then on that a manager's clock can tell.
+/// Rounds a time up to whole microseconds, the resolution of a manager's clock.
 fn next_microsecond(seconds: f64) -> f64 {
     (seconds * 1e6).ceil() / 1e6
 }
 
-/// The user whom the engine asks about, if it does.
+/// Removes a look-up of a user from the effects, if there is one, and returns the user.
 fn take_look_up(effects: &mut Effects) -> Option<Uid> {
     let is_look_up = |effect: &Effect| matches!(effect, Effect::LookUp { .. });
     match effects.after.remove(effects.after.iter().position(is_look_up)?) {
@@ -198,7 +192,7 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// Changes of this store.
+    /// Changes for this store.
     pub(super) fn new(store: Arc<dyn Store>) -> Self {
         Self { store, waiting: Vec::new() }
     }
@@ -211,7 +205,7 @@ impl Changes {
         if self.waiting.len() >= GROUP { self.commit() } else { Ok(()) }
     }
 
-    /// Commits what waits.
+    /// Commits the waiting changes.
     pub(super) fn commit(&mut self) -> Result<(), BenchError> {
         Ok(self.store.commit(std::mem::take(&mut self.waiting))?)
     }

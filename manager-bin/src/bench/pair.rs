@@ -1,5 +1,5 @@
-//! Two binaries side by side: each runs `bench --json` in turns, as a process, so that both see the same weather of
-//! a shared machine. Compared are the medians of their rounds.
+//! Two binaries side by side: both run `bench --json` in turns, each as a process, so that both see the same
+//! load of a shared machine. The medians of their rounds are compared.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::process::Command;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::BenchError;
+use super::error::{BenchError, NoReport};
 use super::figures::{Better, Figure, Found, Machine, Report, VERSION, medians};
 use super::measures::Part;
 use super::runner::{Interrupts, Output, RunError, Wanted, machine};
@@ -30,7 +30,7 @@ pub(crate) struct Compared {
     pub(crate) text: String,
     /// The median of this binary; `null` if it doesn't have the figure.
     pub(crate) this: Option<f64>,
-    /// The median of the other one.
+    /// The median of the other binary.
     pub(crate) other: Option<f64>,
     /// The first over the second.
     pub(crate) ratio: Option<f64>,
@@ -40,7 +40,7 @@ pub(crate) struct Compared {
     pub(crate) other_values: Vec<f64>,
 }
 
-/// What a whole run with two binaries found.
+/// The results of a whole run with two binaries.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Comparison {
     /// [`VERSION`].
@@ -51,11 +51,11 @@ pub(crate) struct Comparison {
     pub(crate) machine: Machine,
     /// The figures.
     pub(crate) figures: Vec<Compared>,
-    /// What the other binary can't do, in words.
+    /// What the other binary can't measure, in words.
     pub(crate) missing: Vec<String>,
 }
 
-/// Measures both. `tell` gets the figures of each part when they are there.
+/// Measures both binaries. `tell` gets the figures of each part as soon as they are known.
 ///
 /// # Errors
 /// This binary's measurement fails, the other one can't be started at all, or the user interrupts it.
@@ -78,7 +78,8 @@ pub(crate) async fn run(
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         let mut missing = None;
         for round in 0..wanted.rounds {
-            // The order alternates, since the first one may find another machine than the second.
+            // The order alternates, since the load of the machine may change between the first and the
+            // second.
             for turn in [round % 2, (round + 1) % 2] {
                 let binary = if turn == 0 { Path::new(OWN_BINARY) } else { other };
                 if turn == 1 && missing.is_some() {
@@ -92,7 +93,7 @@ pub(crate) async fn run(
                         whole.programs[1] = format!("{} ({})", report.program, other.display());
                         theirs.push(found(report));
                     }
-                    (Err(reason), 0) => return Err(BenchError::other(reason).into()),
+                    (Err(reason), 0) => return Err(BenchError::from(reason).into()),
                     (Err(reason), _) => {
                         let other = other.display();
                         missing =
@@ -112,7 +113,7 @@ pub(crate) async fn run(
 fn named(binary: &Path, error: RunError) -> RunError {
     match error {
         RunError::Failed(error) => {
-            BenchError::other(format!("can't run {}: {error}", binary.display())).into()
+            BenchError::NotRun { binary: binary.to_owned(), error: error.into() }.into()
         }
         RunError::Interrupted => RunError::Interrupted,
     }
@@ -136,17 +137,19 @@ fn command(binary: &Path, part: Part, wanted: &Wanted) -> Command {
     command
 }
 
-/// The report that a binary printed, or why it printed no report.
-fn read(output: Output) -> Result<Report, String> {
+/// The report that a binary printed.
+fn read(output: Output) -> Result<Report, NoReport> {
     if !output.success {
         let last = output.err.lines().rev().find(|line| !line.trim().is_empty());
-        return Err(last.unwrap_or("it failed without a message").trim().to_owned());
+        return Err(match last {
+            Some(line) => NoReport::Failed(line.trim().to_owned()),
+            None => NoReport::FailedSilently,
+        });
     }
-    let report: Report = serde_json::from_str(&output.out)
-        .map_err(|error| format!("it prints another form of figures: {error}"))?;
+    let report: Report = serde_json::from_str(&output.out).map_err(NoReport::Unreadable)?;
     match report.bench {
         VERSION => Ok(report),
-        other => Err(format!("it prints form {other} of figures, and this is form {VERSION}")),
+        other => Err(NoReport::OtherForm(other)),
     }
 }
 
@@ -154,7 +157,8 @@ fn found(report: Report) -> Found {
     Found { figures: report.figures, skipped: report.skipped }
 }
 
-/// The figures of both by name and number of jobs: first those of this binary, then those that only the other has.
+/// Matches the figures of both by name and number of jobs: first those of this binary, then those that only
+/// the other has.
 fn compared(ours: Vec<Figure>, mut theirs: Vec<Figure>) -> Vec<Compared> {
     let mut figures = Vec::new();
     for figure in ours {
@@ -214,7 +218,8 @@ mod tests {
     #[test]
     fn another_form_of_figures_is_not_compared() {
         let output = |success, out: &str, err: &str| {
-            read(Output { success, out: out.to_owned(), err: err.to_owned() }).unwrap_err()
+            let read = read(Output { success, out: out.to_owned(), err: err.to_owned() });
+            read.unwrap_err().to_string()
         };
         let refused =
             output(false, "", "usage: x\nx-bench: error: unrecognized arguments: --json\n");

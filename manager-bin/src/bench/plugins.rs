@@ -4,7 +4,7 @@ use jobtap_core::host::{Load, PluginDescriptor, Registry};
 use jobtap_core::plugin::Plugin as _;
 use jobtap_core::prelude::*;
 
-use super::BenchError;
+use super::error::BenchError;
 
 /// The crate, as `#[jobtap_plugin]` sees it here: with a registration that does nothing.
 mod unregistered {
@@ -16,10 +16,11 @@ mod unregistered {
     pub(super) use register_nothing as __jobtap_register;
 }
 
-/// How many further plugins are called at most.
+/// The number of plugins in the larger stack.
 pub(super) const STACK: usize = 32;
 
-/// Reads the job and returns a priority, as most policies do. By its service it asks for the priorities of all jobs.
+/// Reads the job and returns a priority, as most policies do. Its service asks for the priorities of all jobs
+/// again.
 #[derive(Default)]
 struct ByUrgency {
     rounds: u64,
@@ -32,7 +33,7 @@ impl ByUrgency {
         Priority::new(u32::from(job.urgency().value()))
     }
 
-    /// The same as before, or another one for each job, when the service has asked for that.
+    /// Returns the same priority as before, or another one for each job if the service has asked for that.
     #[on("job.priority.get")]
     fn priority(&self, job: &Job) -> Priority {
         let urgency = u32::from(job.urgency().value());
@@ -53,18 +54,18 @@ impl ByUrgency {
 /// The topic of the service.
 pub(super) const ASK: &str = "job-manager.bench-urgency.ask";
 
-/// A number that differs from those of neighbours, below the extreme priorities.
+/// A pseudo-random number for this number, between the extreme priorities.
 pub(super) fn mixed(number: u64) -> u32 {
     let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
     u32::try_from(mixed).unwrap_or(1).clamp(1, u32::MAX - 1)
 }
 
-/// Only the plugin that gives jobs their priorities. Without any they would wait for ever.
+/// Returns a registry with only the plugin that sets priorities. Without it, jobs would wait forever.
 pub(super) fn priorities_only() -> Result<Registry, BenchError> {
     Ok(Registry::builder().plugin(ByUrgency::DESCRIPTOR).build()?)
 }
 
-/// The linked plugins, and the one whose service asks for all priorities.
+/// Returns a registry with the linked plugins, and the one whose service asks for all priorities.
 pub(super) fn linked_and_priorities() -> Result<Registry, BenchError> {
     let linked: Vec<_> = Registry::linked()?.plugins().collect();
     Ok(Registry::builder().plugins(linked).plugin(ByUrgency::DESCRIPTOR).build()?)
@@ -79,11 +80,11 @@ pub(super) fn first() -> String {
     name(1)
 }
 
-/// The plugin so many times.
+/// Returns a registry with the plugin this many times.
 pub(super) fn stack_of(plugins: usize) -> Result<Registry, BenchError> {
     let of = ByUrgency::DESCRIPTOR;
     let descriptors = (1..=plugins).map(|number| -> &'static PluginDescriptor {
-        // A registry keeps its plugins as long as the process lives.
+        // Leaked, since a registry keeps its plugins for the life of the process.
         Box::leak(Box::new(PluginDescriptor {
             name: Box::leak(name(number).into_boxed_str()),
             load: Load::Auto,

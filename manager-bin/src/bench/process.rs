@@ -1,13 +1,14 @@
-//! The processes of `jobtap bench`, as those that start them see them. The program starts itself with a hidden first
-//! argument:
+//! The processes of `jobtap bench`, from the side of those that start them. The program starts itself with a
+//! hidden first argument:
 //!
 //! - one process for each measurement, so that one doesn't leave memory or threads to the next;
-//! - one for the manager that is measured, so that its time and memory are told apart from those of its clients;
+//! - one for the manager that is measured, so that its time and memory can be told apart from those of its
+//!   clients;
 //! - one that fills a store, so that the manager starts as it does after a reboot.
 //!
-//! Each ends when its standard input is closed, which also happens when its parent is killed, and at SIGINT and
-//! SIGTERM. A manager ends its jobs and removes its state directory then. The directory in which all of them
-//! lie is removed by the first process, when the others have ended.
+//! Each exits at SIGINT and SIGTERM, and when its standard input is closed, which also happens when its
+//! parent is killed. A manager then ends its jobs and removes its state directory. The first process removes
+//! the directory that contains all of these when the others have exited.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -20,9 +21,9 @@ use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::BenchError;
 use super::connection::Connection;
 use super::cpu::ProcessTime;
+use super::error::BenchError;
 
 /// The hidden first argument.
 pub(crate) const ARGUMENT: &str = "__bench";
@@ -35,10 +36,10 @@ pub(super) const FILL: &str = "fill";
 /// The running binary, even if its file was replaced meanwhile.
 const OWN_BINARY: &str = "/proc/self/exe";
 
-/// How long a manager may take to end; then it is killed.
+/// How long a manager may take to exit before it is killed.
 pub(super) const LONGEST_END: Duration = Duration::from_secs(20);
 
-/// How often it is checked whether a process has ended.
+/// The interval between checks whether a process has exited.
 pub(super) const POLL: Duration = Duration::from_millis(5);
 
 /// The exit code after SIGINT, as in shells.
@@ -54,7 +55,7 @@ pub(super) struct ManagerSetup {
     pub(super) config: Value,
     /// How many inactive jobs are in its store.
     pub(super) inactive: u64,
-    /// How many pending jobs are.
+    /// How many pending jobs are in its store.
     pub(super) pending: u64,
 }
 
@@ -74,7 +75,7 @@ pub(crate) fn measuring(name: &str, jobs: u64, temporary: &Path) -> Command {
     command
 }
 
-/// This program, for one of the kinds of processes.
+/// A command that starts this program as a process of this kind.
 pub(super) fn itself(kind: &str) -> Command {
     let mut command = Command::new(OWN_BINARY);
     command.arg(ARGUMENT).arg(kind).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -103,14 +104,14 @@ impl Manager {
             BufReader::new(output).read_line(&mut line)?;
         }
         if line.is_empty() {
-            // It has said why on standard error.
+            // It has written the reason to standard error.
             let status = child.wait()?;
-            return Err(BenchError::other(format!("the manager that is measured ended: {status}")));
+            return Err(BenchError::NotReady(status));
         }
         Ok(Self { child, input, ready: read(&line)?, ended: AtomicBool::new(false) })
     }
 
-    /// What it said when it was ready.
+    /// What it printed when it was ready.
     pub(super) fn ready(&self) -> &Ready {
         &self.ready
     }
@@ -122,7 +123,7 @@ impl Manager {
 
     /// The processor time that it has used.
     pub(super) fn cpu(&self) -> Result<ProcessTime, BenchError> {
-        Ok(ProcessTime::of(self.child.id())?)
+        Ok(ProcessTime::read(self.child.id())?)
     }
 
     /// Its resident memory in bytes.
@@ -145,9 +146,7 @@ impl Manager {
             if begin.elapsed() > LONGEST_END {
                 self.child.kill()?;
                 self.child.wait()?;
-                return Err(BenchError::other(
-                    "the manager that was measured didn't end; it is killed",
-                ));
+                return Err(BenchError::NoEnd);
             }
             std::thread::sleep(POLL);
         }
@@ -174,9 +173,9 @@ pub(super) fn print(value: &impl Serialize) -> Result<(), BenchError> {
 }
 
 pub(super) fn written(value: &impl Serialize) -> Result<String, BenchError> {
-    serde_json::to_string(value).map_err(|error| BenchError::other(error.to_string()))
+    Ok(serde_json::to_string(value)?)
 }
 
 pub(super) fn read<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, BenchError> {
-    serde_json::from_str(text).map_err(|error| BenchError::other(error.to_string()))
+    Ok(serde_json::from_str(text)?)
 }

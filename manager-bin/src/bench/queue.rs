@@ -1,5 +1,5 @@
-//! A long queue in the engine: all priorities asked for again, and what an event costs on a large cluster under
-//! EASY.
+//! A long queue in the engine: the cost of asking for all priorities again, and of an event on a large
+//! cluster under EASY.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,11 @@ use jobtap_core::job::JobId;
 use jobtap_core::jobspec::{Jobspec, JobspecBuilder};
 use serde_json::json;
 
+use super::error::BenchError;
 use super::figures::{Found, median, quantile};
 use super::offline::{Offline, request};
 use super::plugins::{self, ASK};
-use super::{BenchError, CORES, cluster, jobspec, one_host};
+use super::{CORES, cluster, jobspec, one_host};
 
 /// How often all priorities are asked for.
 const ROUNDS: usize = 5;
@@ -26,7 +27,7 @@ const EVENTS: usize = 40;
 /// Asks the plugins for the priorities of all pending jobs.
 pub(super) fn reprioritize(jobs: u64) -> Result<Found, BenchError> {
     let mut manager = Offline::new(one_host(), plugins::linked_and_priorities()?)?;
-    // It has all cores, so that all others wait.
+    // This job has all cores, so that all others wait.
     manager.submit(jobspec(0.0, u64::from(CORES), 0)?)?;
     for number in 1..=jobs {
         manager.submit(jobspec(60.0, 1, number)?)?;
@@ -100,21 +101,21 @@ fn elapsed(
     Ok(Duration::as_secs_f64(&begin.elapsed()) * 1e3)
 }
 
-/// Ends a running job, which is simulated, and lets pass what follows at once.
+/// Cancels a running job, which is simulated, and lets time pass for what follows at once.
 fn cancel(manager: &mut Offline, id: JobId) -> Result<(), BenchError> {
     let exception = Exception::new("cancel", 0, "");
     manager.handle(request(Request::Raise { id, exception }))?;
     manager.pass(0.001, |_| Ok(()))
 }
 
-/// How many nodes a job has: mostly few.
+/// The number of nodes of a job, which is mostly small.
 fn size(number: u64) -> u64 {
     const SIZES: [u64; 10] = [1, 1, 1, 2, 2, 4, 8, 16, 64, 256];
     let index = usize::try_from(plugins::mixed(number)).unwrap_or_default() % SIZES.len();
     SIZES.get(index).copied().unwrap_or(1)
 }
 
-/// A job of whole nodes, of 10 minutes to a day, that runs until it is cancelled.
+/// A job of whole nodes with a time limit of 10 minutes to a day, which runs until it is canceled.
 fn parallel(nodes: u64, number: u64) -> Result<Jobspec, BenchError> {
     let minutes = 10 + plugins::mixed(number + 1_000_000) % 1430;
     let builder = JobspecBuilder::new(["app".to_owned(), format!("--input=case-{number}.dat")])

@@ -1,9 +1,10 @@
-//! How long a start takes with many jobs in the store: with inactive ones, and with a tenth as many pending ones
-//! beside them.
+//! How long a start takes with many jobs in the store: with inactive jobs only, and with a tenth as many
+//! pending jobs besides.
 
+use super::error::BenchError;
 use super::figures::Found;
+use super::one_host;
 use super::process::{Manager, ManagerSetup};
-use super::{BenchError, one_host};
 
 /// Fills a store, starts a manager on it, and counts its jobs.
 pub(super) fn measure(jobs: u64) -> Result<Found, BenchError> {

@@ -12,11 +12,12 @@ use rustix::process::{Signal, WaitOptions, kill_process, waitpid};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
+use super::error::BenchError;
 use super::process::{
     ARGUMENT, FILL, INTERRUPTED, LONGEST_END, MANAGER, MANAGERS, MEASURE, ManagerSetup, POLL,
     Ready, itself, print, read, written,
 };
-use super::{BenchError, fill, measures};
+use super::{fill, measures};
 use crate::daemon::config::{Source, setting};
 use crate::daemon::resources::TestSize;
 use crate::daemon::statedir::StateDir;
@@ -31,7 +32,7 @@ pub(crate) fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         [MEASURE, name, jobs] => measure(name, jobs),
         [MANAGER, setup] => manager(setup),
         [FILL, directory, setup] => filled(directory, setup),
-        _ => Err(BenchError::other(format!("usage: {ARGUMENT} {MEASURE}|{MANAGER}|{FILL} ..."))),
+        _ => Err(BenchError::Usage(format!("{ARGUMENT} {MEASURE}|{MANAGER}|{FILL} ..."))),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -45,7 +46,7 @@ pub(crate) fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 
 /// Makes one measurement and prints it.
 fn measure(name: &str, jobs: &str) -> Result<(), BenchError> {
-    let unknown = || BenchError::other(format!("there is no measurement {name} of {jobs} jobs"));
+    let unknown = || BenchError::NoMeasurement { name: name.to_owned(), jobs: jobs.to_owned() };
     let measurement = measures::find(name).ok_or_else(unknown)?;
     let jobs = jobs.parse().map_err(|_| unknown())?;
     end_with_parent()?;
@@ -53,7 +54,7 @@ fn measure(name: &str, jobs: &str) -> Result<(), BenchError> {
     print(&found)
 }
 
-/// Ends this process when it is asked to, after the managers that it has started.
+/// Makes this process exit when it is asked to, after the managers that it has started.
 fn end_with_parent() -> Result<(), BenchError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut asked = {
@@ -68,7 +69,8 @@ fn end_with_parent() -> Result<(), BenchError> {
         }
         let begin = Instant::now();
         for pid in managers {
-            // The thread that started it may wait for it, too: then there is nothing to wait for here.
+            // The thread that started it may wait for it, too; if that reaps it first, there is nothing left
+            // to wait for here.
             while matches!(waitpid(Some(pid), WaitOptions::NOHANG), Ok(None)) {
                 if begin.elapsed() > LONGEST_END {
                     let _ = kill_process(pid, Signal::KILL);
@@ -90,14 +92,15 @@ struct Asked {
 }
 
 impl Asked {
-    /// Begins to wait: from now on no signal ends the process at once. Must be called within a runtime.
+    /// Begins to wait: from now on, SIGINT and SIGTERM don't end the process at once. Must be called within a
+    /// runtime.
     fn new() -> Result<Self, BenchError> {
         let interrupt = signal(SignalKind::interrupt())?;
         let terminate = signal(SignalKind::terminate())?;
         let parent = Arc::new(Notify::new());
         let tell = Arc::clone(&parent);
         std::thread::Builder::new().name("parent".to_owned()).spawn(move || {
-            // Nothing is written to it: it is readable when the other end is closed.
+            // Nothing is ever written to standard input: a read returns when the other end is closed.
             let _ = std::io::stdin().lock().read(&mut [0]);
             tell.notify_one();
         })?;
@@ -144,7 +147,7 @@ fn manager(setup: &str) -> Result<(), BenchError> {
         let daemon = Daemon::start(options)?;
         print(&Ready { socket, started: begin.elapsed().as_secs_f64() })?;
         tokio::select! {
-            reason = daemon.failure() => return Err(BenchError::Other(reason)),
+            reason = daemon.failure() => return Err(BenchError::Manager(reason)),
             () = asked.wait() => {}
         }
         daemon.finish_jobs().await;
@@ -160,11 +163,7 @@ async fn fill_with(statedir: &StateDir, setup: &ManagerSetup) -> Result<(), Benc
     let mut child = tokio::process::Command::from(command).kill_on_drop(true).spawn()?;
     let _input = child.stdin.take();
     let status = child.wait().await?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(BenchError::other(format!("the store could not be filled: {status}")))
-    }
+    if status.success() { Ok(()) } else { Err(BenchError::NotFilled(status)) }
 }
 
 fn filled(directory: &str, setup: &str) -> Result<(), BenchError> {

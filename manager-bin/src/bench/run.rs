@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use jobtap_core::jobspec::JobspecBuilder;
 
 use super::connection::Submissions;
+use super::error::BenchError;
 use super::figures::{Found, median};
+use super::one_host;
 use super::process::{Manager, ManagerSetup};
-use super::{BenchError, one_host};
 
 /// The program.
 const PROGRAM: &str = "/bin/true";
@@ -17,12 +18,13 @@ const PROGRAM: &str = "/bin/true";
 /// How many times the two take turns.
 const TURNS: u64 = 5;
 
-/// Measures it. Each turn has its share of the jobs.
+/// Runs the measurement. Each turn has its share of the jobs.
 pub(super) fn measure(jobs: u64) -> Result<Found, BenchError> {
     let setup = ManagerSetup { config: one_host(), inactive: 0, pending: 0 };
     let manager = Manager::start(&setup)?;
     let mut client = manager.connect()?;
-    let submissions = Submissions::of(JobspecBuilder::new([PROGRAM]).cwd("/").to_value())?;
+    let submissions =
+        Submissions::from_jobspec(JobspecBuilder::new([PROGRAM]).cwd("/").to_value())?;
     let each = jobs.div_ceil(TURNS);
     let at_once = std::thread::available_parallelism().map_or(1, usize::from);
     let (mut bare, mut parallel, mut run) = (Vec::new(), Vec::new(), Vec::new());
@@ -61,7 +63,7 @@ fn rate(jobs: u64, elapsed: Duration) -> f64 {
     jobs as f64 / elapsed.as_secs_f64()
 }
 
-/// Starts the program so many times, as often as given at the same time, and waits for its ends.
+/// Runs the program this many times, at most `at_once` at the same time, and waits until all have exited.
 fn spawn_and_wait(times: u64, at_once: usize) -> Result<Duration, BenchError> {
     let mut command = Command::new(PROGRAM);
     command.env_clear().stdin(Stdio::null()).stdout(Stdio::null());

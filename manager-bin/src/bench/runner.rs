@@ -1,4 +1,4 @@
-//! Makes the wanted measurements, one after the other, each round in a process of its own.
+//! Runs the wanted measurements, one after the other, each round in a process of its own.
 
 use std::fs;
 use std::path::Path;
@@ -9,13 +9,14 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::BenchError;
+use super::error::BenchError;
 use super::figures::{Better, Figure, Found, Machine, Report, VERSION, count, medians};
 use super::measures::{MEASUREMENTS, Measurement, Part};
 use super::process;
 use crate::files::TemporaryDir;
 
-/// How long the processes may take to end after an interrupt. A manager ends its jobs and removes its directory.
+/// How long the processes may take to exit after an interrupt. A manager ends its jobs and removes its
+/// directory in that time.
 const LONGEST_END: Duration = Duration::from_secs(30);
 
 /// The longest path of a directory in which a manager's state directory has room for its socket, whose path has at
@@ -85,18 +86,19 @@ pub(crate) struct Output {
 }
 
 impl Interrupts {
-    /// From now on no signal ends this process at once. Must be called within a runtime.
+    /// From now on, SIGINT and SIGTERM don't end this process at once. Must be called within a runtime.
     pub(crate) fn new() -> std::io::Result<Self> {
         let interrupt = signal(SignalKind::interrupt())?;
         Ok(Self { interrupt, terminate: signal(SignalKind::terminate())? })
     }
 
-    /// Runs a command to its end. At an interrupt it is told to end, too.
+    /// Runs a command to its end. An interrupt is passed on to it as SIGTERM.
     pub(crate) async fn run(&mut self, command: std::process::Command) -> Result<Output, RunError> {
         let mut command = Command::from(command);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.kill_on_drop(true).spawn()?;
-        // Open until the process has ended: by its end it would notice that this process has gone.
+        // Kept open until the process has exited, since it takes a closed standard input to mean that this
+        // process is gone.
         let _input = child.stdin.take();
         let pid = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
         let mut ended = std::pin::pin!(child.wait_with_output());
@@ -119,7 +121,7 @@ impl Interrupts {
     }
 }
 
-/// Makes the wanted measurements. `tell` gets each result when it is there.
+/// Runs the wanted measurements. `tell` gets each result as soon as it is known.
 ///
 /// # Errors
 /// A measurement fails, there is no room for it, or the user interrupts it.
@@ -129,7 +131,7 @@ pub(crate) async fn run(
     mut tell: impl FnMut(&Found) -> Result<(), RunError>,
 ) -> Result<Report, RunError> {
     let mut interrupts = Interrupts::new()?;
-    let directory = TemporaryDir::new().map_err(|error| BenchError::other(error.to_string()))?;
+    let directory = TemporaryDir::new().map_err(BenchError::from)?;
     check_path(directory.path())?;
     for (measurement, sizes) in wanted.measurements() {
         for jobs in sizes {
@@ -169,10 +171,8 @@ async fn once(
     match found {
         Ok(found) if output.success => Ok(found),
         _ => {
-            let reason = output.err.trim_end();
-            let reason = if reason.is_empty() { "its process was ended" } else { reason };
-            let jobs = count(jobs);
-            Err(BenchError::other(format!("{} of {jobs} jobs: {reason}", measurement.name)).into())
+            let said = Some(output.err.trim_end().to_owned()).filter(|said| !said.is_empty());
+            Err(BenchError::Failed { measurement: measurement.name, jobs, said }.into())
         }
     }
 }
@@ -181,7 +181,7 @@ fn is_time(figure: &Figure) -> bool {
     figure.name == "throughput.time"
 }
 
-/// What a job costs among the last number of jobs, over what it costs among the first.
+/// The time of a job at the last number of jobs, divided by its time at the first.
 fn growth(times: &[Figure]) -> Option<Figure> {
     let ([first, .., last], [..]) = (times, times) else { return None };
     let text = format!("the time of a job over that at {} jobs", count(first.jobs));
@@ -201,37 +201,24 @@ fn check_path(directory: &Path) -> Result<(), BenchError> {
     if directory.as_os_str().len() <= LONGEST_PATH {
         return Ok(());
     }
-    Err(BenchError::other(format!(
-        "the path {} is too long for the socket of a manager: set TMPDIR to a directory with a \
-         shorter path",
-        std::env::temp_dir().display()
-    )))
+    Err(BenchError::LongPath(std::env::temp_dir()))
 }
 
 /// Fails when a measurement would fill the disk or the memory.
 fn check_room(measurement: &Measurement, jobs: u64, directory: &Path) -> Result<(), BenchError> {
     let name = measurement.name;
-    let disk = jobs.saturating_mul(measurement.disk);
+    let needed = jobs.saturating_mul(measurement.disk);
     let free = rustix::fs::statvfs(directory).map_err(std::io::Error::from)?;
     let free = free.f_bavail.saturating_mul(free.f_frsize);
-    let (jobs_shown, place) = (count(jobs), std::env::temp_dir());
-    if disk > free {
-        return Err(BenchError::other(format!(
-            "{name} of {jobs_shown} jobs needs about {} in {}, which has {} free: set TMPDIR to \
-             another directory, or measure fewer --jobs",
-            bytes(disk),
-            place.display(),
-            bytes(free),
-        )));
+    if needed > free {
+        let place = std::env::temp_dir();
+        return Err(BenchError::NoDisk { measurement: name, jobs, needed, place, free });
     }
-    let memory = jobs.saturating_mul(measurement.memory);
+    let needed = jobs.saturating_mul(measurement.memory);
     match available_memory() {
-        Some(available) if memory > available => Err(BenchError::other(format!(
-            "{name} of {jobs_shown} jobs needs about {} of memory, and {} is available: measure \
-             fewer --jobs",
-            bytes(memory),
-            bytes(available),
-        ))),
+        Some(available) if needed > available => {
+            Err(BenchError::NoMemory { measurement: name, jobs, needed, available })
+        }
         _ => Ok(()),
     }
 }
@@ -241,17 +228,6 @@ fn available_memory() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
-}
-
-fn bytes(number: u64) -> String {
-    const GIB: f64 = (1_u64 << 30) as f64;
-    const MIB: f64 = (1_u64 << 20) as f64;
-    let number = number as f64;
-    if number >= GIB {
-        format!("{:.1} GiB", number / GIB)
-    } else {
-        format!("{:.0} MiB", (number / MIB).max(1.0))
-    }
 }
 
 /// The machine, and the file system of temporary directories.

@@ -8,9 +8,10 @@ use jobtap_core::host::{Registry, Ticks};
 use jobtap_core::job::Timestamp;
 
 use super::connection::Submissions;
+use super::error::BenchError;
 use super::figures::Found;
 use super::offline::{Offline, owner};
-use super::{BenchError, CORES, cluster, cpu, plugins};
+use super::{CORES, cluster, cpu, plugins};
 use crate::daemon::stages::{Publication, decode};
 use crate::daemon::store_ops;
 use crate::store::{EmbeddedStore, Op, Store, coalesce};
@@ -18,23 +19,23 @@ use crate::store::{EmbeddedStore, Op, Store, coalesce};
 /// The time of simulated execution in seconds.
 const RUN_DURATION: f64 = 0.001;
 
-/// How many jobs go through a stage together, so that the clock itself costs nothing.
+/// How many jobs go through a stage together, so that the cost of reading the clock is negligible.
 const TOGETHER: u64 = 500;
 
-/// The time of jobs in the measurement: the same in each run, so that ids and events are the same.
+/// The start of virtual time: the same in each run, so that ids and events are the same.
 const STARTED: f64 = 1.7e9;
 
-/// Measures each stage with so many jobs.
+/// Measures each stage with this many jobs.
 pub(super) fn measure(jobs: u64) -> Result<Found, BenchError> {
     let directory = tempfile::tempdir()?;
     let store = EmbeddedStore::open(&directory.path().join("store"))?;
-    let mut times = Times::of(cpu::of_this_thread);
+    let mut times = Times::with_clock(cpu::of_this_thread);
     let (all, thread) = (cpu::of_this_process(), cpu::of_this_thread());
     through_all(jobs, Registry::linked()?, Some(&store), &mut times)?;
     drop(store);
     // The store has threads of its own.
     times.store += (cpu::of_this_process() - all).saturating_sub(cpu::of_this_thread() - thread);
-    let mut bare = Times::of(cpu::of_this_thread);
+    let mut bare = Times::with_clock(cpu::of_this_thread);
     through_all(jobs, plugins::priorities_only()?, None, &mut bare)?;
 
     let mut found = Found::default();
@@ -57,7 +58,7 @@ pub(super) fn measure(jobs: u64) -> Result<Found, BenchError> {
     Ok(found)
 }
 
-/// What the stages take.
+/// The time that each stage takes.
 #[derive(Debug)]
 struct Times {
     clock: fn() -> Duration,
@@ -79,8 +80,8 @@ fn through_all(
     let mut done = 0;
     while done < jobs {
         let some = TOGETHER.min(jobs - done);
-        let lines = stages.lines(done, some);
-        let submissions = times.timed(|times| &mut times.decode, || stages.decode(&lines))?;
+        let requests = stages.requests(done, some);
+        let submissions = times.timed(|times| &mut times.decode, || stages.decode(&requests))?;
         let effects = times.timed(|times| &mut times.engine, || stages.submit(submissions))?;
         stages.through(effects, store, times)?;
         let effects = times.timed(|times| &mut times.engine, || stages.run())?;
@@ -91,13 +92,13 @@ fn through_all(
 }
 
 impl Times {
-    /// By this clock.
-    fn of(clock: fn() -> Duration) -> Self {
+    /// Returns zero times, to be measured with this clock.
+    fn with_clock(clock: fn() -> Duration) -> Self {
         let zero = Duration::ZERO;
         Self { clock, decode: zero, engine: zero, encode: zero, store: zero, publish: zero }
     }
 
-    /// Does work and adds its time to that of a stage.
+    /// Does some work and adds its time to a stage.
     fn timed<T>(&mut self, stage: Stage, work: impl FnOnce() -> T) -> T {
         let begin = (self.clock)();
         let result = work();
@@ -107,7 +108,7 @@ impl Times {
     }
 }
 
-/// The time of one stage among all.
+/// Selects the time of one stage.
 type Stage = fn(&mut Times) -> &mut Duration;
 
 /// The stages. Each is a function that is not inlined, so that a profiler tells them apart.
@@ -128,19 +129,19 @@ impl Stages {
         Ok(Self { manager, submissions, publication: Publication::default(), written: 0 })
     }
 
-    /// The lines of the next submissions.
-    fn lines(&self, done: u64, some: u64) -> String {
-        let mut lines = String::new();
+    /// The next submissions, as a client sends them.
+    fn requests(&self, done: u64, some: u64) -> String {
+        let mut requests = String::new();
         for number in done + 1..=done + some {
-            self.submissions.write(number, &mut lines);
+            self.submissions.write(number, &mut requests);
         }
-        lines
+        requests
     }
 
     #[inline(never)]
-    fn decode(&self, lines: &str) -> Result<Vec<Submission>, BenchError> {
+    fn decode(&self, requests: &str) -> Result<Vec<Submission>, BenchError> {
         let cred = Cred { userid: owner(), owner: true };
-        lines.lines().map(|line| Ok(decode(line.as_bytes(), cred)?)).collect()
+        Ok(decode(requests, cred)?)
     }
 
     #[inline(never)]
@@ -166,7 +167,7 @@ impl Stages {
         Ok(all)
     }
 
-    /// What comes after the engine.
+    /// Runs the stages that come after the engine.
     fn through(
         &mut self,
         all: Vec<Effects>,
@@ -202,6 +203,6 @@ impl Stages {
 /// Takes jobs through the stages without a store: what `.ci/instructions` counts. There is no clock, since the
 /// system's fast one can't be read under valgrind.
 pub(super) fn without_store(jobs: u64) -> Result<Found, BenchError> {
-    through_all(jobs, Registry::linked()?, None, &mut Times::of(|| Duration::ZERO))?;
+    through_all(jobs, Registry::linked()?, None, &mut Times::with_clock(|| Duration::ZERO))?;
     Ok(Found::default())
 }

@@ -1,7 +1,7 @@
 //! Submissions over the socket, each answered when it is durable: by one client, by many, and many at once by one.
 //!
-//! The jobs wait for resources that another job has. Beside the manager the disk is measured, since no durable
-//! answer can come sooner than it.
+//! The jobs wait for resources that another job has. The disk is measured as well, since no durable answer
+//! can be faster than the disk.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -9,29 +9,31 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::connection::Submissions;
+use super::error::BenchError;
 use super::figures::{Found, quantile};
 use super::process::{Manager, ManagerSetup};
-use super::{BenchError, CORES, document, one_host};
+use super::{CORES, document, one_host};
 
 /// The number of clients that submit at the same time.
 const CLIENTS: u64 = 64;
 
-/// How often clients and the disk take turns, and how many times the disk is measured in each: a disk takes another
-/// time when it had a pause, or a second later. One client has the same rhythm as the disk.
+/// How often clients and the disk take turns, and how many times the disk is measured in each turn. The
+/// latency of a disk changes after a pause, and from one second to the next. One client has the same rhythm
+/// as the disk.
 const TURNS_OF_ONE: (u64, usize) = (300, 1);
 const TURNS_OF_MANY: (u64, usize) = (10, 30);
 
-/// What is appended each time, about what a submission writes.
+/// The number of bytes that are appended each time, about as many as a submission writes.
 const RECORD: usize = 4096;
 
-/// Measures it: `jobs` at once, half as many by many clients, a tenth one by one.
+/// Runs the measurement: `jobs` at once, half as many by many clients, a tenth one by one.
 pub(super) fn measure(jobs: u64) -> Result<Found, BenchError> {
     let setup = ManagerSetup { config: one_host(), inactive: 0, pending: 0 };
     let manager = Manager::start(&setup)?;
     let mut found = Found::default();
 
     let mut client = manager.connect()?;
-    client.submit_all(&Submissions::of(document(0.0, u64::from(CORES), 0))?, 1)?;
+    client.submit_all(&Submissions::from_jobspec(document(0.0, u64::from(CORES), 0))?, 1)?;
     let submissions = Submissions::simulated(60.0)?;
 
     let mut disk = Disk::new(&std::env::temp_dir())?;
@@ -65,7 +67,7 @@ pub(super) fn measure(jobs: u64) -> Result<Found, BenchError> {
     Ok(found)
 }
 
-/// What clients and the disk took in turns.
+/// The times that clients and the disk took in turns.
 #[derive(Default)]
 struct Taken {
     jobs: u64,
@@ -100,7 +102,7 @@ fn in_turns(
     let mut taken = Taken::default();
     let turns = turns.min(each);
     for turn in 0..turns {
-        // As many in all as there are to be, in turns that differ by one at most.
+        // Divides the jobs among the turns, which differ by one job at most.
         let now = each * (turn + 1) / turns - each * turn / turns;
         for _ in 0..writes {
             taken.disk.push(disk.write()?);
@@ -129,12 +131,12 @@ fn by_clients(
             .map(|mut connection| {
                 scope.spawn(move || {
                     let mut latencies = Vec::new();
-                    let mut line = String::new();
+                    let mut request = String::new();
                     for number in 1..=each {
-                        line.clear();
-                        submissions.write(number, &mut line);
+                        request.clear();
+                        submissions.write(number, &mut request);
                         let sent = Instant::now();
-                        connection.send(&line)?;
+                        connection.send(&request)?;
                         connection.response()?;
                         latencies.push(sent.elapsed().as_secs_f64() * 1e6);
                     }
@@ -144,7 +146,7 @@ fn by_clients(
             .collect();
         let mut all = Vec::new();
         for lane in lanes {
-            let latencies = lane.join().map_err(|_| BenchError::other("a client has panicked"))?;
+            let latencies = lane.join().map_err(|_| BenchError::Panicked("a client"))?;
             all.extend(latencies?);
         }
         Ok::<_, BenchError>(all)
@@ -152,7 +154,7 @@ fn by_clients(
     Ok((begin.elapsed(), latencies))
 }
 
-/// A file to which records are appended. It lies in the directory that is removed at the end.
+/// A file to which records are appended, in the directory that is removed at the end.
 struct Disk(File);
 
 impl Disk {

@@ -9,21 +9,22 @@ use serde_json::Value;
 
 use super::connection::Submissions;
 use super::cpu;
+use super::error::BenchError;
 use super::figures::Found;
 use super::offline::{GROUP, Offline};
 use super::process::{Manager, ManagerSetup};
-use super::{BenchError, CORES, cluster, jobspec};
+use super::{CORES, cluster, jobspec};
 use crate::daemon::store_ops;
 use crate::store::{EmbeddedStore, Op, Store, coalesce};
 
 /// The time of simulated execution in seconds.
 const RUN_DURATION: f64 = 0.001;
 
-/// So many hosts that the manager is measured, and not how many jobs may run at a time: each job holds its core for
-/// its run and two commits.
+/// Enough hosts that the manager limits the rate, and not the number of jobs that can run at a time: each job
+/// holds its core for its run and two commits.
 const HOSTS: u32 = 64;
 
-/// How many jobs' changes are made before the clock of the store runs.
+/// The number of jobs whose changes are prepared before the store is timed.
 const TOGETHER: u64 = 1000;
 
 /// Threads that take less than this share of the manager's time are listed together.
@@ -92,7 +93,7 @@ struct StoreTime {
     cpu: Duration,
 }
 
-/// Gives a store the changes of as many jobs.
+/// Commits the changes of this many jobs to a store.
 fn store_alone(jobs: u64) -> Result<StoreTime, BenchError> {
     let directory = tempfile::tempdir()?;
     let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(&directory.path().join("store"))?);
@@ -100,7 +101,7 @@ fn store_alone(jobs: u64) -> Result<StoreTime, BenchError> {
     let mut time = StoreTime { elapsed: Duration::ZERO, cpu: Duration::ZERO };
     let mut waiting: Vec<Op> = Vec::new();
     let mut commit = |ops: Vec<Op>| {
-        // The manager does it while it commits; the store alone has less to do.
+        // Not timed: the manager coalesces changes when it commits, but that isn't work of the store.
         let ops = coalesce(ops);
         let (begin, cpu) = (Instant::now(), cpu::of_this_process());
         store.commit(ops)?;
@@ -127,7 +128,7 @@ fn store_alone(jobs: u64) -> Result<StoreTime, BenchError> {
     }
     commit(waiting)?;
     manager.expect("inactive", jobs)?;
-    // The store's threads go on after the last commit.
+    // The store's threads go on working after the last commit.
     let (begin, cpu) = (Instant::now(), cpu::of_this_process());
     drop(store);
     time.elapsed += begin.elapsed();

@@ -25,7 +25,7 @@ pub(super) struct Cargo {
 /// The compiler that is used.
 #[derive(Debug, Clone)]
 pub(super) struct Rustc {
-    /// As `rustc --version` says it.
+    /// The output of `rustc --version`.
     pub(super) version: String,
     /// The triple of this machine.
     pub(super) host: String,
@@ -62,7 +62,7 @@ impl Cargo {
 
     /// Asks the compiler for its version and host.
     pub(super) fn rustc(&self) -> Result<Rustc, BuildError> {
-        // In cargo's directory, since rustup chooses a toolchain by directory.
+        // In the same directory as cargo, since rustup chooses a toolchain by directory.
         let mut command = self.program("RUSTC", "rustc");
         let output = run(command.arg("-vV").current_dir(&self.directory))?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -148,7 +148,7 @@ impl Cargo {
 }
 
 impl Rustc {
-    /// Returns whether it is older than a version as `rust-version` in Cargo.toml writes it.
+    /// Returns whether it is older than a version in the form of `rust-version` in Cargo.toml.
     fn is_older_than(&self, needed: &str) -> bool {
         let numbers = |text: &str| -> Option<(u64, u64)> {
             let mut parts = text.split('.');
@@ -180,7 +180,7 @@ pub(super) fn configs_of(directory: &Path) -> Vec<String> {
         .filter(|file| file.is_file())
         .map(|file| file.display().to_string())
         .collect();
-    // Cargo lets a later `--config` win, and the nearest file counts most.
+    // Cargo lets a later `--config` win, and the nearest file must win.
     files.reverse();
     files
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::manifest::{Manifest, Part};
 use crate::composition::Composition;
 
-/// Returns a line for each difference; none when both were made of the same.
+/// Returns a line for each difference; none if both were made of the same things.
 ///
 /// ```no_run
 /// use jobtap_manager::build::{Composition, differences};
@@ -57,7 +57,8 @@ pub fn differences(old: &Composition, new: &Composition) -> Vec<String> {
     lines
 }
 
-/// The parts that a manager has, by its manifest. All, if that is of a version that can't be read here.
+/// The parts of a manager according to its manifest; all parts if the manifest is of a version that can't be
+/// read here.
 fn parts(composition: &Composition) -> Vec<String> {
     let manifest = Manifest::parse("", &composition.manifest).unwrap_or_default();
     let features = Part::features_without(&manifest.manager.without_parts);

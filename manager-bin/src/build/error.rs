@@ -59,7 +59,7 @@ pub enum BuildError {
     /// A binary whose plugins differ from those of the manifest.
     #[error("{0}")]
     Linked(String),
-    /// A file of which it isn't known what it was made of.
+    /// A file that doesn't say what it was made of.
     #[error(transparent)]
     Composition(#[from] CompositionError),
 }
@@ -70,7 +70,7 @@ impl BuildError {
         move |reason| BuildError::File { path: path.to_path_buf(), reason }
     }
 
-    /// Refuses with this text.
+    /// Returns a refusal with this text.
     pub(super) fn refused(text: impl Into<String>) -> Self {
         BuildError::Refused(text.into())
     }

@@ -114,7 +114,7 @@ fn reasons(found: &Declared, entry: Option<&PluginEntry>, order: &[String]) -> V
 /// ```
 ///
 /// # Errors
-/// When the file is no such manager, or a file exists already or can't be written.
+/// When the binary is not a manager made by `jobtap build`, or a file exists already or can't be written.
 pub fn recover(binary: &Path, manifest: &Path) -> Result<(), BuildError> {
     let composition = Composition::of_binary(binary)?;
     let lock = manifest.with_extension("lock");
@@ -131,7 +131,7 @@ pub fn recover(binary: &Path, manifest: &Path) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// Returns whether the name exists, also as a dangling link.
+/// Returns whether the path exists, even if only as a dangling link.
 fn is_there(file: &Path) -> bool {
     std::fs::symlink_metadata(file).is_ok()
 }

@@ -18,7 +18,7 @@ use super::sdk;
 use crate::composition::Host;
 use crate::files::{self, Access};
 
-/// The first line of the files by which a generated crate is recognised.
+/// The first line of the files by which a generated crate is recognized.
 const MADE: &str = "# Made by `jobtap build`.";
 
 /// The file that the generated `main` includes.
@@ -91,7 +91,7 @@ impl Generated {
         Ok(())
     }
 
-    /// Writes the crate into a directory with copies in the place of links, so that it is complete.
+    /// Writes the crate into a directory with copies instead of links, so that it is complete.
     pub(super) fn eject(&self, plan: &Plan, directory: &Path) -> Result<(), BuildError> {
         sdk::write_tree(directory, &self.files)?;
         for name in self.links.keys() {
@@ -126,7 +126,7 @@ fn eject_checksums(from: &Path, to: &Path) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// Refuses a directory with other files in it, since files of the generated crate replace them.
+/// Refuses a directory with other files in it, since files of the generated crate would replace them.
 pub(super) fn check_directory(directory: &Path) -> Result<(), BuildError> {
     let mut entries = match std::fs::read_dir(directory) {
         Ok(entries) => entries,
@@ -175,7 +175,7 @@ pub(super) fn write_if_changed(file: &Path, bytes: &[u8]) -> Result<(), BuildErr
     files::write_whole(file, bytes, Access::Kept).map_err(BuildError::file(file))
 }
 
-/// The source of a crate for another host. `order` are the plugins in the order in which they are called.
+/// The source of a crate for another host. `order` lists the plugins in the order in which they are called.
 pub(super) fn library(host: Host, plan: &Plan, order: &[String]) -> String {
     let mut text = format!("//! Plugins for {}, made by `jobtap build`.\n\n", host.kind());
     for name in uses(plan) {
@@ -343,8 +343,8 @@ fn place_of(
     }
 }
 
-/// Returns the name of the registry as which cargo sees a directory of crates. It depends on the place in
-/// the manifest alone, so that locks are the same everywhere.
+/// Returns the name of the registry that stands for a directory of crates in cargo. It depends only on the
+/// place in the manifest, so that locks are the same everywhere.
 fn registry_name(directory: &Path, plan: &Plan) -> String {
     let index = directories(plan).iter().position(|other| other == directory);
     format!("directory-{}", index.unwrap_or_default() + 1)
@@ -389,7 +389,7 @@ fn cargo_config(plan: &Plan, links: &mut BTreeMap<String, PathBuf>) -> String {
     document([("registries", registries.into()), ("source", sources.into())])
 }
 
-/// Returns the text of a file of cargo's, below the line by which it is recognised.
+/// Returns the text of a file for cargo, below the line by which it is recognized.
 fn document<const N: usize>(tables: [(&str, Item); N]) -> String {
     let mut document = DocumentMut::from(Table::from_iter(tables));
     document.decor_mut().set_prefix(format!("{MADE}\n\n"));
@@ -410,8 +410,8 @@ fn parent<const N: usize>(tables: [(&str, Item); N]) -> Item {
 /// The number of directories of crates that the compiler's flags provide for.
 const USUAL: usize = 9;
 
-/// Returns names for the directories with crates on this machine, so that a binary doesn't depend on
-/// them. Cargo compiles everything again when flags differ, so the flags are the same for all manifests
+/// Returns the names that replace the directories of crates on this machine, so that a binary doesn't depend
+/// on them. Cargo compiles everything again when flags differ, so the flags are the same for all manifests
 /// with up to [`USUAL`] directories of crates.
 pub(super) fn renamed(plan: &Plan, crate_dir: &Path) -> Vec<(PathBuf, &'static str)> {
     let count = directories(plan).len().max(USUAL);

@@ -1,4 +1,4 @@
-//! Hosts beside our manager: a Flux and a Slurm load a shared library with chosen plugins.
+//! Hosts other than jobtap's own manager: Flux and Slurm load a shared library with chosen plugins.
 //!
 //! The plugin crates are the same as for a manager. Only the crate around them differs: it is a library that
 //! links the host's adapter and exports the functions that the host calls.
@@ -9,7 +9,7 @@ use super::error::BuildError;
 use crate::composition::Host;
 
 impl Host {
-    /// The folder and the crate of its adapter.
+    /// The name of its adapter's folder and crate.
     pub(super) fn adapter(self) -> &'static str {
         match self {
             Host::Flux => "jobtap-flux",
@@ -27,7 +27,7 @@ impl Host {
         }
     }
 
-    /// What the name of a file begins with. Slurm looks for its plugins by such names.
+    /// The prefix of its file names. Slurm finds its plugins by such names.
     fn prefix(self) -> &'static str {
         match self {
             Host::Flux => "",
@@ -81,7 +81,7 @@ mod tests {
         assert!(name(Host::SlurmPrep, "prep_.so").is_err());
         for host in [Host::Flux, Host::SlurmJobSubmit, Host::SlurmPrep] {
             assert_eq!(name(host, &host.file_name("site")).unwrap(), "site");
-            // Else cargo would take it for the plugin of the same name.
+            // Otherwise cargo would take it for the plugin of the same name.
             assert_ne!(host.crate_name("site"), "site");
         }
     }

@@ -1,4 +1,4 @@
-//! Refuses plugins that need what a host doesn't serve, by their source: before minutes of compiling.
+//! Refuses plugins that need what a host doesn't serve. Their source shows it, before minutes of compiling.
 
 use std::path::Path;
 
@@ -48,7 +48,8 @@ fn refusal<'n>(host: Host, whose: &str, needs: impl Iterator<Item = &'n Need>) -
     (!gaps.is_empty()).then(|| format!("{whose} can't run in {host}:\n{}", gaps.join("\n")))
 }
 
-/// Why the host doesn't serve something, and where it stands, as a line of a message.
+/// Why the host doesn't serve something, and where it is in the source, as a line of a message. `None` if the
+/// host serves it.
 fn gap(host: Host, need: &Need) -> Option<String> {
     let kind = host.kind();
     let Need { what, file, line, function } = need;
@@ -62,7 +63,7 @@ fn gap(host: Host, need: &Need) -> Option<String> {
         }
         What::Service(name) => {
             let name = if name.is_empty() { String::new() } else { format!(" {name:?}") };
-            (format!("service{name}, handler {function}"), SERVICE_OFFERS.of(kind).gap()?)
+            (format!("service{name}, handler {function}"), SERVICE_OFFERS.for_host(kind).gap()?)
         }
         What::Call(call) => {
             let (receiver, method) = (&call.receiver, &call.method);
@@ -72,8 +73,8 @@ fn gap(host: Host, need: &Need) -> Option<String> {
     Some(format!("  {}:{line}: {what}: {why}", shown(file)))
 }
 
-/// The path of a source file as its author knows it, and not by way of the generated crate; from the present
-/// directory if it is below it.
+/// The path of a source file as its author knows it, not through the links of the generated crate; relative
+/// to the current directory if the file is below that.
 fn shown(file: &Path) -> String {
     let file = file.canonicalize().unwrap_or_else(|_| file.to_path_buf());
     let here = std::env::current_dir().and_then(|here| here.canonicalize()).ok();

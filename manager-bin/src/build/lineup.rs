@@ -1,5 +1,5 @@
-//! The plugins that the manager will have and their order, known before it is compiled. Refuses two
-//! plugins of one name, circles, and unknown names.
+//! The plugins that the manager will have and their order, known before it is compiled. Refuses two plugins
+//! of one name, cycles, and unknown names.
 
 use std::collections::BTreeMap;
 
@@ -13,6 +13,7 @@ use super::plan::Plan;
 use super::resolve::{self, Package, Resolved};
 use super::scan::{self, Declared, Found};
 use crate::composition::PluginInfo;
+use crate::daemon::config::{merge, to_json};
 
 /// A crate with its plugins.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ pub(super) struct Member {
     pub(super) plugins: Vec<Declared>,
     /// Its schedulers, likewise.
     pub(super) schedulers: Vec<Declared>,
-    /// What its functions need of the host, beside those of the plugins' own blocks.
+    /// What its functions outside of the plugins' own blocks need of the host.
     pub(super) shared: Vec<Need>,
 }
 
@@ -43,7 +44,8 @@ impl Lineup {
         let mut members = Vec::new();
         if !plan.builtins.is_empty() {
             let (name, mut plugins) = ("jobtap-builtins".to_owned(), plan.builtins.clone());
-            // By their names, as in a manager that declares no sequence; in the source they are by folders.
+            // Sorted by name, as in a manager that declares no sequence; in the source they are ordered by
+            // folders.
             plugins.sort_by(|one, other| one.name.cmp(&other.name));
             let (schedulers, shared) = Default::default();
             members.push(Member { name, plugins, schedulers, shared });
@@ -69,7 +71,7 @@ impl Lineup {
         all.filter(|found| !found.conditional).map(|found| found.name.clone()).collect()
     }
 
-    /// Returns the plugins in the order in which they are called, as their source tells.
+    /// Returns the plugins in the order in which they are called, according to their source.
     pub(super) fn plugins(&self) -> Vec<PluginInfo> {
         let all =
             || self.members.iter().flat_map(|m| m.plugins.iter().map(|found| (&m.name, found)));
@@ -90,7 +92,7 @@ impl Lineup {
     }
 }
 
-/// Returns what of a crate is compiled with its features.
+/// Returns what is compiled of a crate with the features that are on.
 fn compiled(package: &Package, resolved: &Resolved) -> Result<Found, BuildError> {
     let on = resolved.features(&package.id);
     let Found { declared: all, mut shared } =
@@ -161,8 +163,8 @@ fn order(plan: &Plan, members: &[Member]) -> Result<Vec<String>, BuildError> {
     order.map(owned).map_err(|names| BuildError::Cycle(owned(names)))
 }
 
-/// Returns the SDK's dotted builtins in their order, also those that are left out: many are placed only by
-/// the one before them, and would move when that is missing.
+/// Returns the SDK's dotted builtins in their order, including those that are left out: many are placed only
+/// by the one before them, and would move if that were missing.
 fn builtins(plan: &Plan) -> Result<Vec<&str>, BuildError> {
     let dotted = plan.sdk.builtins.iter().filter(|found| found.name.starts_with('.'));
     let places = dotted.map(|found| Placement {
@@ -195,10 +197,8 @@ fn known<'a>(
 }
 
 fn config(plan: &Plan, members: &[Member]) -> Result<Value, BuildError> {
-    let json = |table: &toml::Table| {
-        serde_json::to_value(table).map_err(|error| BuildError::refused(error.to_string()))
-    };
-    let mut whole = json(&plan.manifest.config)?;
+    let json = |table: &toml::Table| to_json(toml::Value::Table(table.clone()));
+    let mut whole = json(&plan.manifest.config);
     for entry in &plan.manifest.plugins {
         let Some(config) = &entry.config else { continue };
         let member = members.iter().find(|member| member.name == entry.name);
@@ -211,9 +211,9 @@ fn config(plan: &Plan, members: &[Member]) -> Result<Value, BuildError> {
                 names.join(", ")
             )));
         };
-        let own = Map::from_iter([((*name).to_owned(), json(config)?)]);
+        let own = Map::from_iter([((*name).to_owned(), json(config))]);
         let over = Map::from_iter([("plugins".to_owned(), Value::Object(own))]);
-        crate::daemon::config::merge(&mut whole, Value::Object(over));
+        merge(&mut whole, Value::Object(over));
     }
     Ok(whole)
 }

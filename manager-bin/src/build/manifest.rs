@@ -75,7 +75,7 @@ pub struct ManagerTable {
     /// The toolchain, as rustup names it; `None` is the active one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub toolchain: Option<String>,
-    /// Whether to optimise, with fat LTO; it takes minutes.
+    /// Whether to optimize, with fat LTO, which takes minutes.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub release: bool,
 }
@@ -98,14 +98,15 @@ impl Default for ManagerTable {
     }
 }
 
-/// What a manager can be built without, beside builtin plugins. A manager that has less is smaller, and compiled sooner.
+/// What a manager can be built without, besides builtin plugins. A manager with fewer parts is smaller and
+/// compiles faster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
     /// The listener of `[http]`: the services over HTTP, the page for browsers and the metrics for Prometheus.
     Http,
-    /// The commands `bench`, `build`, `new`, `policy`, `replay` and `simulate`, for those who write plugins and choose
-    /// them.
+    /// The commands `bench`, `build`, `new`, `policy`, `replay` and `simulate`, for those who write or choose
+    /// plugins.
     Tools,
     /// The command `top`.
     Top,
@@ -167,7 +168,7 @@ impl Manifest {
     /// Reads the text of a manifest. `place` names it in errors.
     ///
     /// # Errors
-    /// With the line: when the text is no manifest, a crate has two entries, or two sources, or none.
+    /// When the text is no manifest, with the line; or when a crate has two entries, two sources, or none.
     pub fn parse(place: &str, text: &str) -> Result<Self, BuildError> {
         let manifest: Manifest = toml::from_str(text).map_err(|error| {
             let offset = error.span().map_or(0, |span| span.start);

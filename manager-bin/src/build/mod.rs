@@ -1,8 +1,8 @@
 //! Custom managers: chosen plugins, one binary.
 //!
-//! What `jobtap build` does, as a library. [`Manifest`] is what is wanted; [`build`] compares it with the
-//! SDK, has cargo resolve the crates, refuses what can't work, compiles, and starts the new binary to
-//! check that it has the plugins of the manifest.
+//! `jobtap build` as a library. A [`Manifest`] says what is wanted; [`build`] compares it with the SDK, has
+//! cargo resolve the crates, refuses what can't work, compiles, and starts the new binary to check that it
+//! has the plugins of the manifest.
 
 mod cargo;
 mod checksum;

@@ -1,17 +1,15 @@
-//! What the functions of a plugin's crate need of their host, as their source tells: the topics of handlers, and
-//! the calls that they make.
+//! What the functions of a plugin's crate need of their host, according to their source: the topics of
+//! handlers, and the calls that they make.
 //!
-//! A call is one on a context: on a parameter of the type `Cx`, on one that is named `cx` in a plugin's own block,
-//! or on that of a closure that is given to `Remote`. A context under another name, or in another crate, is not
-//! recognized; the host refuses such a call when it is made.
+//! A call counts if it is made on a context: on a parameter of type `Cx`, on a parameter named `cx` in a
+//! plugin's own block, or on the context that a closure gets from `Remote`. A context under another name, or
+//! in another crate, is not recognized; the host refuses such a call when it is made.
 
 use std::path::{Path, PathBuf};
 
 use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 
-use super::scan::texts;
-
-/// A need, and where it stands.
+/// A need, and its place in the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Need {
     pub(super) what: What,
@@ -111,7 +109,7 @@ pub(super) struct Signature {
 }
 
 impl Signature {
-    /// That of a function of a plugin, where contexts mostly go by their usual name.
+    /// The signature of a function in a plugin's block, where contexts mostly have their usual names.
     fn in_plugin() -> Self {
         let receivers = vec!["cx".to_owned(), "remote".to_owned()];
         Self { receivers, ..Self::default() }
@@ -128,7 +126,7 @@ impl Signature {
                 }
                 self.before = word;
             }
-            // The first brackets after its name.
+            // The first parentheses after the function's name.
             TokenTree::Group(group)
                 if group.delimiter() == Delimiter::Parenthesis
                     && self.name.is_some()
@@ -143,7 +141,7 @@ impl Signature {
         }
     }
 
-    /// The calls in the function's body. A block that isn't one has none.
+    /// The calls in the function's body. A block that isn't a function's body has none.
     pub(super) fn calls(self, body: &Group, file: &Path) -> Vec<Need> {
         let mut needs = Vec::new();
         if self.name.is_some() {
@@ -187,7 +185,7 @@ impl Signature {
     }
 }
 
-/// Splits parameters at their commas, but for those between the brackets of a type.
+/// Splits parameters at their commas, except for commas inside the angle brackets of a type.
 fn split(parameters: impl IntoIterator<Item = TokenTree>) -> Vec<Vec<TokenTree>> {
     let mut split = vec![Vec::new()];
     let mut depth = 0_usize;
@@ -231,6 +229,19 @@ fn context_of_closure(arguments: TokenStream) -> Option<String> {
     let after = arguments.into_iter().skip_while(|token| !is_bar(token)).skip(1);
     let parameters = split(after.take_while(|token| !is_bar(token)));
     parameters.get(1).and_then(|parameter| name(parameter))
+}
+
+/// Returns a string, or the strings in a list.
+pub(super) fn texts(value: TokenTree) -> Vec<String> {
+    match value {
+        TokenTree::Literal(literal) => {
+            let text = literal.to_string();
+            let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+            inner.map(str::to_owned).into_iter().collect()
+        }
+        TokenTree::Group(group) => group.stream().into_iter().flat_map(texts).collect(),
+        _ => Vec::new(),
+    }
 }
 
 #[cfg(test)]

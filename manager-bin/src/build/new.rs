@@ -1,6 +1,6 @@
-//! `jobtap new`: a plugin's crate and a manager's manifest to begin with.
+//! `jobtap new`: a plugin's crate or a manager's manifest to start from.
 //!
-//! A plugin's crate gets a copy of the SDK, so that it can be built and tested anywhere, also by a CI.
+//! A plugin's crate gets a copy of the SDK, so that it can be built and tested anywhere, also by CI.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -10,9 +10,15 @@ use super::error::BuildError;
 use super::manifest::check_name;
 use super::sdk::{self, Sdk};
 
-/// The packages that a plugin is compiled from, and those by which its tests run over other hosts.
-const PLUGIN_PACKAGES: &[&str] =
-    &["jobtap-core", "jobtap-flux", "jobtap-macros", "jobtap-slurm", "jobtap-topics"];
+/// The packages that a plugin is compiled from, and those with which its tests run on other hosts.
+const PLUGIN_PACKAGES: &[&str] = &[
+    "jobtap-core",
+    "jobtap-domain",
+    "jobtap-flux",
+    "jobtap-macros",
+    "jobtap-slurm",
+    "jobtap-topics",
+];
 
 const PLUGIN: &[(&str, &str)] = &[
     ("Cargo.toml", include_str!("new/plugin/Cargo.toml.in")),
@@ -102,7 +108,7 @@ fn write(
     sdk::write_tree(directory, &files)
 }
 
-/// Returns a crate's name as that of a type.
+/// Returns a crate's name in the form of a type's name.
 fn camel(name: &str) -> String {
     let word = |word: &str| {
         let mut letters = word.chars();

@@ -55,8 +55,8 @@ pub struct Built {
     pub size: u64,
     /// What it was made of.
     pub composition: Composition,
-    /// Whether it was started and its plugins compared. One for another machine can't be started, nor one
-    /// for another host, which compares the plugins when it loads the file.
+    /// Whether it was started and its plugins were compared. A manager for another machine can't be started,
+    /// and neither can a file for another host, which compares the plugins when it loads the file.
     pub verified: bool,
 }
 
@@ -114,7 +114,7 @@ pub fn build(manifest: &Manifest, options: &Options, output: &Path) -> Result<Bu
     let mut from = File::open(&made).map_err(BuildError::file(&made))?;
     std::io::copy(&mut from, &mut fresh.file()).map_err(BuildError::file(&output))?;
     let fresh = fresh.close().map_err(BuildError::file(&output))?;
-    // A file for another host is loaded by that only, whose adapter compares the plugins.
+    // Only its own host can load a file for another host; the adapter in the file then compares the plugins.
     let verified = prepared.rustc.host == composition.target && composition.host.is_none();
     if verified {
         verify::verify(fresh.path(), composition)?;
@@ -140,7 +140,7 @@ fn output_file(output: &Path, manifest: &Manifest) -> Result<PathBuf, BuildError
     match manifest.manager.host {
         None if output.is_dir() => output.push(name),
         Some(host) if output.is_dir() => output.push(host.file_name(name)),
-        // Flux knows the plugin by its file's name, Slurm also by the name that it says of itself.
+        // Flux knows the plugin by its file's name, Slurm also by the name that the plugin itself reports.
         Some(host) => {
             let found = host.name_in(&output)?;
             if host != Host::Flux && found != name {
@@ -186,7 +186,7 @@ pub fn print_crate(
     generate::write_if_changed(&directory.join("Cargo.lock"), prepared.resolved.lock.as_bytes())
 }
 
-/// Does all steps before compiling. Every refusal comes from here.
+/// Takes all steps before compiling. Refuses whatever the manifest and the sources show to be wrong.
 pub(super) fn prepare(manifest: &Manifest, options: &Options) -> Result<Prepared, BuildError> {
     manifest.check()?;
     let cache = match &options.cache {
@@ -213,7 +213,7 @@ pub(super) fn prepare(manifest: &Manifest, options: &Options) -> Result<Prepared
     generated.write(&directory)?;
     let library = directory.join(LIBRARY);
     if host.is_some() && !library.exists() {
-        // Cargo wants one to resolve the crate. What it says is known only afterwards.
+        // Cargo needs this file to resolve the crate. Its text is known only afterwards.
         generate::write_if_changed(&library, b"")?;
     }
     first_lock(&plan, options, &directory)?;
@@ -372,7 +372,7 @@ fn linking(static_link: bool) -> Vec<String> {
     flags.iter().map(|flag| (*flag).to_owned()).collect()
 }
 
-/// Returns names for the directories of this machine, so that a binary doesn't depend on them.
+/// Returns the names that replace this machine's directories, so that a binary doesn't depend on them.
 fn renamed(prepared: &Prepared) -> Vec<(PathBuf, &'static str)> {
     let mut renamed = vec![(prepared.cargo.target_dir.clone(), "/target")];
     renamed.extend(generate::renamed(&prepared.plan, &prepared.cargo.directory));

@@ -18,7 +18,8 @@ pub(super) struct Plan {
     /// The directory to which paths in the manifest are relative.
     pub(super) base: PathBuf,
     pub(super) sdk: Sdk,
-    /// The SDK's path, if a plugin's manifest names that path; else the SDK is linked.
+    /// The SDK's path, if a plugin's manifest names that path; otherwise the generated crate has a link to
+    /// the SDK.
     pub(super) sdk_in_place: Option<PathBuf>,
     /// Features of `jobtap-builtins`.
     pub(super) features: Vec<String>,
@@ -35,7 +36,7 @@ impl Plan {
         features.sort();
         features.dedup();
         for found in sdk.builtins.iter().filter(|found| !chosen.contains(found)) {
-            // Without a builtin, their crate isn't linked at all.
+            // Without any builtin, the crate of the builtins isn't linked at all.
             if !chosen.is_empty() && found.features.iter().all(|feature| features.contains(feature))
             {
                 return Err(BuildError::refused(format!(

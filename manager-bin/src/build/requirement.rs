@@ -10,8 +10,8 @@ use super::sdk::Sdk;
 
 const CRATE: &str = "jobtap-core";
 
-/// Refuses a plugin that would bring a second SDK. Returns the path by which the plugin's manifest names
-/// the SDK, if cargo would take that and a link to the SDK for two packages.
+/// Refuses a plugin that would bring a second SDK. Returns the SDK's path from the plugin's manifest if
+/// cargo would treat that path and a symlink to the SDK as two packages.
 pub(super) fn check(
     plugin: &PluginEntry,
     directory: &Path,
@@ -36,7 +36,7 @@ pub(super) fn check(
     let theirs = std::fs::canonicalize(&theirs).unwrap_or(theirs);
     let ours = sdk.root.join(CRATE);
     if theirs == std::fs::canonicalize(&ours).unwrap_or(ours) {
-        // Cargo sees a member of a workspace through the link to the workspace.
+        // Cargo reaches a workspace member through the symlink to its workspace, so both paths agree.
         let linked = workspace_root(directory).is_some() && Path::new(path).is_relative();
         return Ok(seen.parent().filter(|_| !linked).map(Path::to_path_buf));
     }
@@ -51,7 +51,7 @@ pub(super) fn check(
     )))
 }
 
-/// Returns a path of a crate's manifest as cargo reads it: without `..`, and without resolving links.
+/// Returns a path in a crate's manifest as cargo reads it: without `..`, and without resolving links.
 fn seen_by_cargo(directory: &Path, path: &str) -> PathBuf {
     let directory = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_path_buf());
     let mut seen = PathBuf::new();
@@ -105,7 +105,7 @@ fn excludes(workspace: &toml::Value, root: &Path, directory: &Path) -> bool {
 pub(super) fn inherits(manifest: &toml::Table) -> bool {
     manifest.iter().any(|(key, value)| match value {
         toml::Value::Boolean(from_workspace) => key == "workspace" && *from_workspace,
-        // What is in `package.metadata` belongs to other tools.
+        // `package.metadata` belongs to other tools.
         toml::Value::Table(table) => key != "metadata" && inherits(table),
         _ => false,
     })

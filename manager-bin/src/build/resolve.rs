@@ -26,7 +26,7 @@ pub(super) struct Resolved {
     pub(super) lock: String,
 }
 
-/// Returns the root of the source of a package's library.
+/// Returns the root source file of a package's library.
 pub(super) fn library(package: &Package) -> Option<&Path> {
     let kinds = [CrateType::Lib, CrateType::RLib, CrateType::DyLib, CrateType::ProcMacro];
     let is_library = |kind: &CrateType| kinds.contains(kind);
@@ -76,7 +76,7 @@ pub(super) fn resolve(
     Ok(resolved)
 }
 
-/// Returns cargo's error, with what to do in the manifest where that is known.
+/// Returns cargo's error, with what to do in the manifest if that is known.
 fn failed(text: &str, plan: &Plan, locked: bool) -> BuildError {
     if locked && text.contains("--locked") {
         return BuildError::Lock("the lock does not fit the manifest".into());
@@ -160,7 +160,7 @@ impl Resolved {
         Ok(())
     }
 
-    /// Returns the path by which cargo knows the SDK.
+    /// Returns the path under which cargo knows the SDK.
     fn directory(&self, plan: &Plan) -> PathBuf {
         if let Some(root) = &plan.sdk_in_place {
             return root.clone();
@@ -175,7 +175,7 @@ impl Resolved {
             && package.manifest_path.starts_with(self.directory(plan))
     }
 
-    /// Returns all packages that the manager is compiled from, without itself.
+    /// Returns all packages that the manager is compiled from, without the generated crate.
     pub(super) fn reachable(&self) -> impl Iterator<Item = &Package> {
         let mut seen: BTreeSet<&PackageId> = BTreeSet::new();
         let mut next = vec![&self.root];

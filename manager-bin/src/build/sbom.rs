@@ -1,13 +1,13 @@
 //! The bill of materials of a manager: CycloneDX 1.6, JSON.
 //!
-//! It has no time and no random serial number, so that one manifest and lock give one text.
+//! It has no time and no random serial number, so that the same manifest and lock always give the same text.
 
 use serde_json::{Map, Value, json};
 
 use super::generate;
 use super::resolve::{Package, PackageId, Resolved};
 
-/// Returns the bill of materials. `checksum` is asked for SHA-256 of packages that no registry has.
+/// Returns the bill of materials. `checksum` returns the SHA-256 of packages that don't come from a registry.
 pub(super) fn sbom(
     resolved: &Resolved,
     name: &str,
@@ -58,8 +58,8 @@ fn reference(package: &Package) -> String {
     }
 }
 
-/// Returns the registry of a package, if it isn't crates.io, which a package URL means when it names none.
-/// Without it a scanner would take the crate for that of the same name on crates.io.
+/// Returns the registry of a package, unless it is crates.io, the default of a package URL. Without it, a
+/// scanner would take the crate for the crate of the same name on crates.io.
 fn repository(source: &str) -> Option<&str> {
     if source.contains("crates.io-index") || generate::registry_of(source).is_some() {
         return None;

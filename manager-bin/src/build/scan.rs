@@ -1,25 +1,25 @@
 //! Reads from a crate's source which plugins and schedulers it has, before anything is compiled.
 //!
-//! Compiling takes minutes, so a crate without a plugin, two plugins of one name and a circle in the order
-//! are refused by what the source says, and [`verify`](super::verify) compares the linked binary with it.
+//! Compiling takes minutes, so a crate without a plugin, two plugins of one name and a cycle in the order are
+//! refused on the basis of the source, and [`verify`](super::verify) compares the linked binary with it.
 //!
 //! It follows the modules from the library's root as the compiler does, and reads the arguments of each
-//! `#[jobtap_plugin]` and `scheduler!`. Plugins that other macros make are found only after linking. What the
-//! functions of the crate ask of their host is read by [`needs`](super::needs).
+//! `#[jobtap_plugin]` and `scheduler!`. Plugins that other macros make are found only after linking.
+//! [`needs`](super::needs) reads what the functions of the crate need of their host.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
-use super::needs::{self, Need, Signature, What};
+use super::needs::{self, Need, Signature, What, texts};
 
 /// A plugin or a scheduler in a crate's source.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Declared {
     /// Its name.
     pub(super) name: String,
-    /// Whether it is a scheduler, and no plugin.
+    /// Whether it is a scheduler rather than a plugin.
     pub(super) scheduler: bool,
     /// The argument `before`.
     pub(super) before: Vec<String>,
@@ -38,7 +38,8 @@ pub(super) struct Declared {
 pub(super) struct Found {
     /// Its plugins and schedulers, in the order of the source.
     pub(super) declared: Vec<Declared>,
-    /// What functions outside of the plugins' own blocks need of their host. Which plugins call them is not known.
+    /// What functions outside of the plugins' own blocks need of their host. It isn't known which plugins
+    /// call them.
     pub(super) shared: Vec<Shared>,
 }
 
@@ -81,7 +82,7 @@ struct Conditions {
 }
 
 impl Conditions {
-    /// Returns these conditions and those of an item's attributes.
+    /// Returns these conditions together with those of an item's attributes.
     fn and(&self, attributes: &[Group]) -> Self {
         let mut all = self.clone();
         for attribute in attributes {
@@ -145,7 +146,7 @@ fn items(tokens: TokenStream, place: &Source, conditions: &Conditions, found: &m
             }
             TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => {
                 let inner = conditions.and(&attributes);
-                // Of other conditions it isn't known whether they hold.
+                // It isn't known whether other conditions hold.
                 if !inner.never && !inner.other {
                     let features = inner.features.clone();
                     let needs = std::mem::take(&mut function).calls(&group, &place.file);
@@ -171,7 +172,7 @@ fn module(words: &[String]) -> Option<String> {
     }
 }
 
-/// Reads the file of `mod name;`, found as by the compiler.
+/// Reads the file of `mod name;`, which is found as the compiler finds it.
 fn outer_module(
     name: &str,
     attributes: &[Group],
@@ -266,19 +267,6 @@ fn arguments(group: &Group) -> Option<Declared> {
         }
     }
     (!found.name.is_empty()).then_some(found)
-}
-
-/// Returns a string, or the strings in a list.
-pub(super) fn texts(value: TokenTree) -> Vec<String> {
-    match value {
-        TokenTree::Literal(literal) => {
-            let text = literal.to_string();
-            let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
-            inner.map(str::to_owned).into_iter().collect()
-        }
-        TokenTree::Group(group) => group.stream().into_iter().flat_map(texts).collect(),
-        _ => Vec::new(),
-    }
 }
 
 #[cfg(test)]

@@ -17,13 +17,14 @@ static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sdk.lz4"));
 const PACKAGES: &[&str] = &[
     "jobtap-builtins",
     "jobtap-core",
+    "jobtap-daemon",
+    "jobtap-domain",
     "jobtap-flux",
     "jobtap-macros",
     "jobtap-pmi",
     "jobtap-slurm",
     "jobtap-topics",
     "manager-bin",
-    "manager-daemon",
 ];
 
 /// An SDK on disk.
@@ -53,7 +54,7 @@ impl Sdk {
         if !root.exists() {
             let all = cache.join("sdk");
             std::fs::create_dir_all(&all).map_err(BuildError::file(&all))?;
-            // Renamed when it is complete, so that an interrupted build leaves no half of it.
+            // Renamed when it is complete, so that an interrupted build leaves no incomplete copy.
             let half = tempfile::Builder::new().prefix(".unfinished-").tempdir_in(&all);
             let half = half.map_err(BuildError::file(&all))?;
             write_tree(half.path(), &files)?;
@@ -133,7 +134,7 @@ impl Sdk {
         write_tree(directory, &files)
     }
 
-    /// Returns its name in messages.
+    /// Returns its name for messages.
     pub(super) fn described(&self) -> String {
         if self.embedded {
             format!("the SDK {} of this program", self.version)

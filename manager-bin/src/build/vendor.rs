@@ -10,7 +10,7 @@ use crate::files::{self, Access};
 /// The file with the configuration that `cargo vendor` prints. Cargo ignores files beside the crates.
 const CONFIG: &str = "cargo-config.toml";
 
-/// Returns whether the directory was filled.
+/// Returns whether a build has filled the directory.
 pub(super) fn is_filled(directory: &Path) -> bool {
     directory.join(CONFIG).is_file()
 }

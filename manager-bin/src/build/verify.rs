@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::error::BuildError;
 use crate::composition::Composition;
 
-/// Refuses a binary with other plugins or schedulers than the manifest's, or another order.
+/// Refuses a binary whose plugins, schedulers or order differ from the manifest's.
 pub(super) fn verify(binary: &Path, wanted: &Composition) -> Result<(), BuildError> {
     let linked = |text: String| BuildError::Linked(format!("the new manager: {text}"));
     let mut command = Command::new(binary);
@@ -22,7 +22,8 @@ pub(super) fn verify(binary: &Path, wanted: &Composition) -> Result<(), BuildErr
     let (plugins, schedulers) = (list("plugins"), list("schedulers"));
     let plugins: Vec<(&str, &str)> = plugins.iter().filter_map(name_and_crate).collect();
     let schedulers: Vec<(&str, &str)> = schedulers.iter().filter_map(name_and_crate).collect();
-    wanted.made_of().compare(&plugins, &schedulers).map_err(linked)
+    let compared = wanted.made_of().compare(&plugins, &schedulers);
+    compared.map_err(|difference| linked(difference.to_string()))
 }
 
 fn name_and_crate(plugin: &Value) -> Option<(&str, &str)> {

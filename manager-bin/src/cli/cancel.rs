@@ -92,7 +92,7 @@ async fn cancel_all(args: &CancelArgs) -> Result<u8, CliError> {
         note: args.message.clone().unwrap_or_default(),
     };
     let Matched { count, errors } = client.call(request).await?;
-    // As in Flux, --quiet is about the message that there is nothing to do.
+    // As in Flux, --quiet suppresses only the message that there is nothing to do.
     if count > 0 || !args.quiet {
         print_message(&summary(count, errors, args.dry_run));
     }

@@ -1,9 +1,9 @@
-//! The examples at the end of each command's help. They stand in one table, apart from the options, so that one test
-//! parses them all: an example that is no command line any more fails it, and so does a command without one.
+//! The examples at the end of each command's help. They are in one table, apart from the options, so that one test
+//! parses them all: it fails if an example is not a valid command line, and if a command has no example.
 
 use clap::Command;
 
-/// The commands that have their examples here, and those examples. Others have them in their own help.
+/// The commands whose examples are here, with those examples. The other commands define their own in their help.
 const EXAMPLES: &[(&str, &[&str])] = &[
     ("R append", &["cat a.json b.json | jobtap R append"]),
     (
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
     use crate::cli::{optional_values, program};
 
-    /// The words of the part of a shell's line that begins with `jobtap`.
+    /// The words of the last command in a shell's line that begins with `jobtap`.
     fn words(line: &str) -> Vec<OsString> {
         let (mut words, mut word, mut quote, mut begun) = (Vec::new(), String::new(), None, false);
         for c in line.chars().chain([' ']) {
@@ -262,7 +262,7 @@ mod tests {
         own.unwrap_or_else(|| panic!("{line}")).iter().map(OsString::from).collect()
     }
 
-    /// The command that a line names, by its path.
+    /// The path of the command that a line names.
     fn path(matches: &ArgMatches) -> String {
         let mut path = Vec::new();
         let mut inner = matches.subcommand();
@@ -273,7 +273,7 @@ mod tests {
         path.join(" ")
     }
 
-    /// The examples of a command and of those below it that are no command lines.
+    /// Collects the examples of a command and its subcommands that are not valid command lines.
     fn wrong(command: &Command, name: &str, found: &mut Vec<String>) {
         for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
             let name = format!("{name} {}", sub.get_name()).trim().to_owned();
@@ -289,7 +289,7 @@ mod tests {
             for line in lines {
                 let words = optional_values::with_equals(&program(), words(line));
                 match program().try_get_matches_from(words) {
-                    // The last `jobtap` of a pipe may be another one.
+                    // The last `jobtap` in a pipe may be a different command.
                     Ok(matches) if path(&matches) == name || line.contains(&name) => {}
                     Ok(matches) => found.push(format!("{name}: {line}: is {}", path(&matches))),
                     Err(error) => found.push(format!("{name}: {line}: {error}")),

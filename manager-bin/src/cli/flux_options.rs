@@ -1,5 +1,5 @@
-//! The commands and options of Flux beside those of this program: the guide's page `flux-options.md` is made of both,
-//! so that it can't say that an option is there which isn't, nor forget one that is left out.
+//! The commands and options of Flux beside those of this program. The guide's page `flux-options.md` is generated from
+//! both, so that it can neither list an option that doesn't exist nor omit one that is left out.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -8,7 +8,7 @@ use clap::{Arg, Command};
 
 use super::{left_out, program};
 
-/// Each command of Flux with its options; an option's names stand between slashes.
+/// Each command of Flux with its options; the names of an option are separated by slashes.
 const FLUX: &[(&str, &str)] = &[
     (
         "start",
@@ -175,7 +175,7 @@ const NESTED: &str = "-n/--nslots -c/--cores-per-slot -g/--gpus-per-slot -N/--no
 /// What `pgrep` and `pkill` share.
 const PGREP: &str = "-a -A -u/--user -f/--filter -q/--queue -c/--count --max-entries";
 
-/// What is left out, and why. Without an option it is the whole command.
+/// What is left out, and why. An empty option stands for the whole command.
 const LEFT: &[(&str, &str, &str)] = &[
     ("start", "--wrap", "the manager is this very process: `strace jobtap start` does the same"),
     ("start", "--test-rundir", RUN_DIRECTORY),
@@ -219,7 +219,7 @@ const WRITES: &str = "only the manager and its plugins write";
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
     Done,
-    /// It is accepted, since scripts give it, and there is nothing for it to change.
+    /// It is accepted, since scripts use it, but has no effect.
     NoEffect,
     Missing,
 }
@@ -227,7 +227,7 @@ enum Found {
 fn find(command: Option<&Command>, names: &str) -> Found {
     let Some(command) = command else { return Found::Missing };
     let arguments: Vec<&Arg> = command.get_arguments().collect();
-    // All names must be those of one option.
+    // All names must belong to one option.
     let found = arguments.iter().find(|arg| names.split('/').all(|name| has_name(arg, name)));
     match found {
         Some(arg) => {
@@ -270,7 +270,8 @@ fn reason(command: &str, option: &str) -> Option<&'static str> {
     LEFT.iter().find(|(c, o, _)| *c == command && *o == option).map(|(.., why)| *why)
 }
 
-/// The text of the page, and what it can't say: options that are neither there nor left out, or both.
+/// The text of the page, and the mistakes in the tables, such as options that are neither supported nor left out, or
+/// both.
 fn page() -> (String, Vec<String>) {
     let top = program();
     let (mut rows, mut left, mut wrong) = (String::new(), String::new(), Vec::new());

@@ -1,5 +1,5 @@
-//! `housekeeping`: lists and signals the housekeeping of jobs, which runs on their nodes before other jobs
-//! get these.
+//! `housekeeping`: lists and signals the housekeeping of jobs, which runs on their nodes before other jobs get these
+//! nodes.
 
 use std::borrow::Cow;
 use std::process::ExitCode;
@@ -11,10 +11,11 @@ use super::common::format::named::NamedFormats;
 use super::common::format::{FieldValue, Row};
 use super::common::ids::show_id;
 use super::common::message::CliError;
+use super::common::resources::resources;
 use super::common::session;
 use super::common::usage::Family;
 use super::common::when::now;
-use super::resource::{ListingArgs, included, resources};
+use super::resource::{ListingArgs, included};
 use crate::client::{Client, RpcError};
 use crate::rpc::errno::ENOSYS;
 use crate::rpc::services::plugin::{HousekeepingKill, HousekeepingList, Run};
@@ -97,8 +98,8 @@ pub(crate) fn run(args: HousekeepingArgs) -> ExitCode {
     })
 }
 
-/// Turns the error that the plugin isn't loaded into an empty response: without a configuration of
-/// housekeeping, none is running.
+/// Turns the error that the plugin isn't loaded into an empty response: without a configuration, no housekeeping is
+/// running.
 fn if_configured<T: Default>(response: Result<T, RpcError>) -> Result<T, CliError> {
     match response {
         Err(error) if error.errno == ENOSYS => Ok(T::default()),
@@ -120,14 +121,15 @@ async fn list(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
     let response = if_configured(client.call(HousekeepingList {}).await)?;
     let all = nodes(client).await?;
     let selected = args.include.as_deref().map(|text| included(text, &all)).transpose()?;
-    // Of each job only the selected nodes are shown.
+    // Only the selected nodes of each job are shown.
     let shown = match &selected {
         Some(ranks) => all.with_ranks(ranks),
         None => all,
     };
     let runs = response.running.iter();
-    let mut rows: Vec<Housekeeping> =
-        runs.filter_map(|(id, run)| Housekeeping::of(id.parse().ok()?, run, &shown)).collect();
+    let mut rows: Vec<Housekeeping> = runs
+        .filter_map(|(id, run)| Housekeeping::from_run(id.parse().ok()?, run, &shown))
+        .collect();
     rows.retain(|row| !row.allocated.is_empty());
     listing.print(rows)?;
     Ok(0)
@@ -171,12 +173,12 @@ struct Housekeeping {
     started: f64,
     /// The resources that the job had.
     allocated: ResourceSet,
-    /// Those on which housekeeping hasn't finished.
+    /// The resources on which housekeeping hasn't finished.
     pending: ResourceSet,
 }
 
 impl Housekeeping {
-    fn of(id: JobId, run: &Run, all: &ResourceSet) -> Option<Self> {
+    fn from_run(id: JobId, run: &Run, all: &ResourceSet) -> Option<Self> {
         let part = |ranks: &str| Some(all.with_ranks(&ranks.parse().ok()?));
         let (allocated, pending) = (part(&run.allocated)?, part(&run.pending)?);
         Some(Self { id, started: run.t_start, allocated, pending })
@@ -235,7 +237,7 @@ mod tests {
     #[test]
     fn a_line_shows_the_nodes_that_have_not_finished() {
         let run = Run { t_start: 1.0, pending: "2-3".to_owned(), allocated: "1-3".to_owned() };
-        let row = Housekeeping::of(JobId::new(5), &run, &all()).unwrap();
+        let row = Housekeeping::from_run(JobId::new(5), &run, &all()).unwrap();
         let text = |name: &str| match row.field(name) {
             Some(FieldValue::Text(text)) => text,
             Some(FieldValue::Int(number)) => number.to_string(),

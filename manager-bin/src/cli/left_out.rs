@@ -1,5 +1,5 @@
-//! The commands of Flux that are not there, and what a user does in their place: the answer to who calls one, and a part
-//! of the guide's page on Flux's options.
+//! The commands of Flux that don't exist here, and what a user does instead: the response to a user who calls one, and
+//! a part of the guide's page on Flux's options.
 
 use super::common::usage;
 
@@ -9,7 +9,7 @@ const VALIDATION: &str =
 const SCRIPTS_OF_NODES: &str =
     "the manager runs the commands of `[job-manager.prolog]`, `epilog` and `housekeeping` itself";
 
-/// Each command, and why it isn't there.
+/// Each command, and why it doesn't exist here.
 pub(super) const COMMANDS: &[(&str, &str)] = &[
     (
         "account",
@@ -55,12 +55,12 @@ pub(super) const COMMANDS: &[(&str, &str)] = &[
     ("terminus", "a job has a terminal with `-o pty`"),
 ];
 
-/// Why a command of Flux isn't there.
+/// Why a command of Flux doesn't exist here.
 pub(super) fn reason(command: &str) -> Option<&'static str> {
     COMMANDS.iter().find(|(name, _)| *name == command).map(|(_, why)| *why)
 }
 
-/// The message about a word that is no command. `meant` is the command that it is near to.
+/// The message about a word that is not a command. `meant` is a command with a similar name.
 pub(super) fn message(program: &str, word: &str, meant: Option<&str>) -> String {
     if word.starts_with('-') {
         return format!("{program}: unrecognized option '{word}'\n{}", usage::try_help(program));
@@ -78,7 +78,7 @@ pub(super) fn message(program: &str, word: &str, meant: Option<&str>) -> String 
 mod tests {
     use super::*;
 
-    /// The commands that Flux's manual has pages of, and others that come with it and that scripts use.
+    /// The commands that have a page in Flux's manual, and others that come with Flux and that scripts use.
     const OF_FLUX: &str = "account admin alloc archive batch broker bulksubmit cancel config content cron dmesg dump \
         env event exec fortune fsck gc getattr help hostlist housekeeping ion-resource job job-exec-override \
         job-frobnicator job-validator jobs jobtap keygen kvs logger lsattr mini modprobe module module-exec \

@@ -1,4 +1,4 @@
-//! `man`: prints or writes the manual pages of the commands, which are made from the same descriptions as their
+//! `man`: prints or writes the manual pages of the commands, which are generated from the same descriptions as their
 //! `--help`.
 
 use std::fs::{self, File};
@@ -12,7 +12,6 @@ use clap_mangen::Man;
 use super::common::message::CliError;
 use super::common::session;
 use super::common::usage::Family;
-use super::program;
 
 /// The name of the manual in the foot of the pages.
 const MANUAL: &str = "jobtap manual";
@@ -29,10 +28,9 @@ pub(super) struct ManArgs {
     command: Vec<String>,
 }
 
-/// Runs the command.
-pub(super) fn run(args: &ManArgs) -> ExitCode {
+/// Runs the command for the commands of the program, which `top` contains.
+pub(super) fn run(mut top: Command, args: &ManArgs) -> ExitCode {
     session::run("man", Family::Script, async {
-        let mut top = program();
         // Gives each subcommand the name of its page, `jobtap-job-attach`, and its usage.
         top.build();
         match &args.output {

@@ -1,5 +1,5 @@
-//! The commands: a file or a folder for each. Those about the manager itself are in `instance`, those that combine
-//! sets in `sets`, and what several commands use in `common`.
+//! The commands: a file or a folder for each. Those about the manager itself are in `instance`, those that combine sets
+//! are in `sets`, and what several commands use is in `common`.
 
 mod accounting;
 mod bulksubmit;
@@ -29,7 +29,7 @@ mod resource;
 mod run;
 mod sbatch;
 mod sets;
-// It runs scripts as the builtin plugin `lua` does.
+// Runs scripts with the code of the builtin plugin `lua`.
 #[cfg(feature = "builtins")]
 mod slurm;
 mod start;
@@ -46,8 +46,6 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-#[cfg(feature = "tools")]
-pub(crate) use common::format::columns::{Column, Side, table};
 use common::{ids::IdStyle, optional_values, session, usage, usage::Family};
 use instance::{
     attr, audit, config, dmesg, env, fsck, logger, module, openapi, shutdown, uptime, uri, version,
@@ -193,14 +191,14 @@ const COMPILED: &[&str] = &[
     "shutdown", "proxy", "top",
 ];
 
-/// The commands that a manager can be built without, by the features of this crate that have them.
+/// The commands that a manager can be built without, by the feature of this crate that contains them.
 const FEATURES: &[(&str, &[&str])] = &[
     ("builtins", &["slurm"]),
     ("tools", &["bench", "build", "new", "policy", "replay", "simulate"]),
     ("top", &["top"]),
 ];
 
-/// The feature that has a command, if a manager can be built without it.
+/// The feature that contains a command, if a manager can be built without it.
 fn feature_of(command: &str) -> Option<&'static str> {
     let (feature, _) = FEATURES.iter().find(|(_, commands)| commands.contains(&command))?;
     Some(feature)
@@ -211,8 +209,8 @@ fn program() -> clap::Command {
     repeatable(examples::with_examples(CommandLine::command()))
 }
 
-/// Of an option that is given more than once the last one counts, as with all of Flux's commands. Options that are
-/// read elsewhere too, such as those of directives, say so themselves.
+/// If an option is given more than once, the last one counts, as in all of Flux's commands. Options that are also
+/// parsed elsewhere, such as those of directives, declare this themselves.
 fn repeatable(command: clap::Command) -> clap::Command {
     command.args_override_self(true).mut_subcommands(repeatable)
 }
@@ -223,7 +221,7 @@ pub fn main() -> ExitCode {
         JobId::display_plain();
     }
     let mut arguments = std::env::args_os().skip(1);
-    // The manager starts itself with these first arguments as a process of another kind.
+    // The manager runs this program with one of these first arguments to start its other processes.
     match arguments.next() {
         Some(first) if first == SHEPHERD_ARGUMENT => return shepherd_main(arguments),
         Some(first) if first == limited::ARGUMENT => return limited::main(arguments),
@@ -231,7 +229,7 @@ pub fn main() -> ExitCode {
         Some(first) if first == process::ARGUMENT => return roles::main(arguments),
         _ => {}
     }
-    completion::answer();
+    completion::answer(CommandLine::command);
     let top = program();
     // `-Lalways` has to become `-L=always` before clap sees it.
     let words = optional_values::with_equals(&top, std::env::args_os().collect());
@@ -311,7 +309,7 @@ fn dispatch(command: Command) -> ExitCode {
         #[cfg(feature = "tools")]
         Command::Tool(command) => tools::run(command),
         Command::Completion(args) => completion::run(&args),
-        Command::Man(args) => man::run(&args),
+        Command::Man(args) => man::run(program(), &args),
     }
 }
 
@@ -319,7 +317,7 @@ fn arguments_of_this_process() -> Vec<OsString> {
     std::env::args_os().skip(1).collect()
 }
 
-/// The command with all that follows, without the options of the program itself. Without a command it is all.
+/// The command and its arguments, without the options of the program itself. All arguments if there is no command.
 fn command_words(arguments: &[OsString]) -> &[OsString] {
     let command = arguments.iter().position(|word| !word.as_encoded_bytes().starts_with(b"-"));
     arguments.get(command.unwrap_or_default()..).unwrap_or_default()

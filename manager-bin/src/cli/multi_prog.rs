@@ -1,7 +1,8 @@
-//! `multi-prog`: becomes the program that a file names for this task, so that the tasks of a job run different programs.
+//! `multi-prog`: becomes the program that a file names for this task, so that the tasks of a job run different
+//! programs.
 //!
-//! Each line of the file has tasks and a command: `0-1 ./server %t`. Its words are split as a shell does. `%t` is the
-//! rank of the task, `%o` its place among the tasks of the line.
+//! Each line of the file has tasks and a command: `0-1 ./server %t`. The command is split into words as a shell does.
+//! `%t` is the rank of the task, `%o` its position among the tasks of the line.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -23,7 +24,7 @@ const RANK: [&str; 2] = ["FLUX_TASK_RANK", "JOBTAP_TASK_RANK"];
 /// The longest file that is read.
 const LONGEST: u64 = 16 << 20;
 
-/// What stands in a line for all tasks that no line names.
+/// Stands for all tasks that no line names.
 const OTHERS: &str = "*";
 
 /// Options and arguments of `multi-prog`.
@@ -38,8 +39,13 @@ pub(crate) struct MultiProgArgs {
     config: String,
 }
 
-fn ranks(text: &str) -> Result<Idset, String> {
-    text.parse().map_err(|_| format!("invalid IDset value: '{text}'"))
+/// A text that is no set of ranks.
+#[derive(Debug, thiserror::Error)]
+#[error("invalid IDset value: '{0}'")]
+struct NoRanks(String);
+
+fn ranks(text: &str) -> Result<Idset, NoRanks> {
+    text.parse().map_err(|_| NoRanks(text.to_owned()))
 }
 
 /// Runs the command.
@@ -98,9 +104,9 @@ enum Fault {
 /// The commands of a file.
 #[derive(Debug, Default)]
 struct Programs {
-    /// Those of tasks that are named, in the order of their lines. The first line of a task counts.
+    /// The commands of tasks that are named, in the order of their lines. The first line that names a task counts.
     named: Vec<(Idset, Vec<String>)>,
-    /// That of all others. The last line counts.
+    /// The command of all other tasks. The last such line counts.
     others: Option<Vec<String>>,
 }
 
@@ -136,7 +142,7 @@ impl Programs {
     }
 }
 
-/// The word with its tokens replaced. What follows a token isn't read as one together with it.
+/// The word with its tokens replaced. Replacements aren't searched for tokens, and any other `%` remains.
 fn filled(word: &str, rank: u32, place: usize) -> String {
     let mut text = String::new();
     let mut rest = word;
@@ -161,7 +167,7 @@ fn filled(word: &str, rank: u32, place: usize) -> String {
     text + rest
 }
 
-/// The word as a shell reads it.
+/// The word, quoted for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./-_".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

@@ -71,9 +71,9 @@ mod tests {
 
     use super::*;
 
-    fn parsed(settings: &[&str]) -> Result<Option<Value>, String> {
+    fn parsed(settings: &[&str]) -> Result<Option<Value>, CliError> {
         let settings: Vec<String> = settings.iter().map(|s| (*s).to_owned()).collect();
-        context(&settings).map_err(|error| error.text)
+        context(&settings)
     }
 
     #[test]
@@ -86,6 +86,7 @@ mod tests {
 
     #[test]
     fn a_key_needs_a_value() {
-        assert_eq!(parsed(&["novalue"]).unwrap_err(), "Missing required value for key novalue");
+        let refused = parsed(&["novalue"]).unwrap_err();
+        assert_eq!(refused.text, "Missing required value for key novalue");
     }
 }

@@ -138,7 +138,7 @@ pub(crate) fn run(args: PstreeArgs) -> ExitCode {
     })
 }
 
-/// The formats of what is shown for a job.
+/// The formats for a job's node.
 struct Labels {
     job: Template,
     parent: Template,
@@ -149,7 +149,7 @@ impl Labels {
     fn new(args: &PstreeArgs) -> Result<Self, CliError> {
         let label = args.label.as_deref();
         let all = if args.all { "{name}:{status_abbrev}" } else { "{name}" };
-        // A label of the user is that of managers, too.
+        // A label that the user gives is used for managers too.
         let parent = args.parent_label.as_deref().or(label).unwrap_or("{name}");
         let details = args.details.as_deref().or(args.extended.then_some("default"));
         let find = |name: &str| {
@@ -216,7 +216,7 @@ fn header(template: &Template, setting: &Setting) -> Result<String, CliError> {
     Ok(table.header.unwrap_or_default() + "\n")
 }
 
-/// The node of the manager itself: the job as which it runs, or else a job of all its nodes with the name `.`.
+/// The node of the manager itself: the job that it runs as, or else a job of all its nodes with the name `.`.
 async fn root(
     client: &Client,
     args: &PstreeArgs,
@@ -247,7 +247,7 @@ async fn root(
     labels.node(&row, args)
 }
 
-/// The job as which the manager runs. `None` if it isn't a job, or if the manager of that job doesn't respond.
+/// The job that the manager runs as. `None` if it doesn't run as a job, or if the manager of that job doesn't respond.
 async fn enclosing_job(client: &Client) -> Option<Value> {
     let attribute = async |name: &str| attr::value(client, name.to_owned()).await.ok();
     let id = attribute("jobid").await?.parse().ok()?;
@@ -255,7 +255,7 @@ async fn enclosing_job(client: &Client) -> Option<Value> {
     Some(parent.call(ListId { id, attrs: ALL }).await.ok()?.job)
 }
 
-/// How the jobs of managers become nodes.
+/// Turns the jobs of managers into nodes.
 struct Forest<'a> {
     args: &'a PstreeArgs,
     labels: &'a Labels,
@@ -304,7 +304,8 @@ impl Forest<'_> {
         let args = self.args;
         let top = level == 0;
         let filter = match (&args.filter, args.all) {
-            // As in Flux, options select the jobs below those of the manager itself if it isn't shown.
+            // As in Flux, if the manager itself isn't shown, the options don't apply to its jobs but to the jobs below
+            // these.
             _ if top && self.skip_root => "running",
             (_, true) => "pending,running,inactive",
             (Some(filter), false) => filter,
@@ -322,13 +323,13 @@ impl Forest<'_> {
     }
 }
 
-/// A job, with the jobs of the manager that it is.
+/// A job, and below it the jobs of the manager that it runs, if any.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Tree {
     label: String,
     /// What is shown before the tree.
     details: String,
-    /// How many further jobs look the same.
+    /// The number of further jobs that look the same.
     repeated: usize,
     children: Vec<Self>,
 }
@@ -353,7 +354,7 @@ fn combined(nodes: Vec<Tree>) -> Vec<Tree> {
 
 /// The parts of a line before the label of a node.
 struct Connectors {
-    /// Beside the nodes below a node that has another one after it.
+    /// Beside the children of a node that has another node after it.
     pipe: &'static str,
     tee: &'static str,
     elbow: &'static str,
@@ -361,7 +362,7 @@ struct Connectors {
 }
 
 impl Connectors {
-    fn of(args: &PstreeArgs) -> Self {
+    fn from_args(args: &PstreeArgs) -> Self {
         let [pipe, tee, elbow, blank] = match (args.ascii, args.compact) {
             (true, _) => ["|   ", "|-- ", "`-- ", "    "],
             (false, true) => ["│ ", "├─", "└─", "  "],
@@ -374,10 +375,10 @@ impl Connectors {
 impl Tree {
     /// Appends the lines of this node and of those below it.
     fn draw(&self, args: &PstreeArgs, width: Option<usize>, text: &mut String) {
-        self.draw_below(&Connectors::of(args), ("", ""), width, text);
+        self.draw_below(&Connectors::from_args(args), ("", ""), width, text);
     }
 
-    /// `indent` is what stands before this node, `connector` what connects it to its parent.
+    /// `indent` precedes this node; `connector` connects it to its parent.
     fn draw_below(
         &self,
         connectors: &Connectors,
@@ -397,7 +398,7 @@ impl Tree {
             _ => text.push_str(&line),
         }
         text.push('\n');
-        // What stands beside the nodes below this one depends on whether it is the last of its parent.
+        // What stands beside the children depends on whether this node is the last child of its parent.
         let indent = match connector {
             "" => String::new(),
             _ if connector == connectors.tee => format!("{indent}{}", connectors.pipe),

@@ -57,8 +57,9 @@ async fn submit_and_attach(args: RunCommand) -> Result<u8, CliError> {
         None => false,
     };
     let client = Client::connect().await?;
-    let Submitted { id, messages } = session::heard(COMMAND, client.call(request).await)?;
-    session::print_said(COMMAND, &messages);
+    let Submitted { id, messages } =
+        session::print_refusal_messages(COMMAND, client.call(request).await)?;
+    session::print_plugin_messages(COMMAND, &messages);
     let typed = show_id(id);
     if args.job.verbose > 0 {
         session::print_message(&format!("jobid: {typed}"));
@@ -81,8 +82,8 @@ async fn submit_and_attach(args: RunCommand) -> Result<u8, CliError> {
     attach(&client, Target { id, typed }, options).await
 }
 
-/// Sets in the jobspec that the tasks read the input of clients, unless the options name another source.
-/// Returns true if they read the input of clients.
+/// Makes the tasks read the input of clients, unless the options name another source. Returns true if they read the
+/// input of clients.
 pub(super) fn forward_input(jobspec: &mut Value) -> bool {
     let Some(system) = jobspec.pointer_mut("/attributes/system") else {
         return false;

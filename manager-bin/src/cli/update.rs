@@ -62,7 +62,10 @@ pub(crate) fn run(args: UpdateArgs) -> ExitCode {
         }
         let client = Client::connect().await?;
         let response = client.call(Update { id: args.id, updates: updates.clone() }).await;
-        session::print_said(COMMAND, &session::heard(COMMAND, response)?.messages);
+        session::print_plugin_messages(
+            COMMAND,
+            &session::print_refusal_messages(COMMAND, response)?.messages,
+        );
         if args.verbose > 0 {
             for (key, value) in &updates {
                 let text = format!("updated {key} to {}", bare(value));

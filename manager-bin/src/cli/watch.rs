@@ -77,7 +77,7 @@ async fn watch(args: WatchArgs) -> Result<u8, CliError> {
             Err(error) => return Err(error.into()),
         }
     }
-    // As in Flux, options select no other jobs where some are named.
+    // As in Flux, options select no further jobs if the command line names some.
     if let Some(wanted) = selection(&args)?
         && args.jobids.is_empty()
     {
@@ -113,7 +113,7 @@ async fn watch(args: WatchArgs) -> Result<u8, CliError> {
     Ok(highest)
 }
 
-/// The error of this command for its option `--since`, which is another one than that of `jobs`.
+/// The error of this command for its option `--since`, which differs from that of `jobs`.
 fn wrong_since(error: SinceError) -> CliError {
     match error {
         SinceError::Unreadable(when) => CliError::usage(format!("--since: invalid value '{when}'")),

@@ -1,5 +1,5 @@
-//! A list of jobs that is read job by job. The manager writes such a list part by part, as fast as it is read, and
-//! here no more than one job is kept: a list of a million jobs takes little memory at both ends.
+//! A list of jobs that is read job by job. The manager writes such a list part by part, as fast as it is
+//! read, and only one job is held here at a time: a list of a million jobs takes little memory at both ends.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Write};
@@ -12,11 +12,11 @@ use serde_json::Value;
 
 use super::{ClientError, RpcError, connect_error, connection_lost, greeted, greeting};
 use crate::rpc::HELLO;
-use crate::rpc::message::{Request, Response, decode, encode};
+use crate::rpc::message::{Body, Response, decode};
 use crate::rpc::service::Service;
 use crate::rpc::services::job_list::List;
 
-/// Why a list of jobs was not read to its end. `E` is the error of what the jobs are handed to.
+/// Why a list of jobs was not read to its end. `E` is the error of the function that takes the jobs.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ListError<E> {
     /// There is no connection.
@@ -25,13 +25,13 @@ pub(crate) enum ListError<E> {
     /// The manager refused, or the connection was lost.
     #[error(transparent)]
     Refused(#[from] RpcError),
-    /// The error of what takes the jobs.
+    /// The function that takes the jobs failed.
     #[error("{0}")]
     Stopped(E),
 }
 
-/// Asks the manager at this socket for jobs, and hands each to `take`, until `take` fails. It blocks: a slow reader
-/// of a command's output slows the manager's writing down, and nothing piles up.
+/// Asks the manager at this socket for jobs, and hands each to `take`, until `take` fails. It blocks, so a
+/// slow reader of a command's output slows down the manager's writing, and nothing piles up.
 pub(crate) fn list_jobs<E>(
     path: &Path,
     request: &List,
@@ -52,7 +52,7 @@ pub(crate) fn list_jobs<E>(
         (Some(error), _) => Err(ListError::Stopped(error)),
         (None, Ok(None)) => Ok(()),
         (None, Ok(Some(refusal))) => Err(refusal.into()),
-        // The manager's messages are JSON: it has ended in the middle of one.
+        // The manager's messages are valid JSON, so it has exited in the middle of one.
         (None, Err(_)) => Err(connection_lost().into()),
     }
 }
@@ -63,12 +63,12 @@ fn send(
     topic: &str,
     payload: impl serde::Serialize,
 ) -> Result<(), RpcError> {
-    let request = Request { id, topic: topic.to_owned(), payload, stream: false };
-    let line = encode(&request).map_err(|error| RpcError::proto(error.to_string()))?;
-    socket.write_all(line.as_bytes()).map_err(|_| connection_lost())
+    let body = Body::of_payload(&payload).map_err(|error| RpcError::proto(error.to_string()))?;
+    let request = body.into_request(id, topic, false);
+    socket.write_all(request.as_bytes()).map_err(|_| connection_lost())
 }
 
-/// Where the jobs go, and its error.
+/// The function that takes the jobs, and its error if it has failed.
 struct Jobs<F, E> {
     take: F,
     stopped: Option<E>,

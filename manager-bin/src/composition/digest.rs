@@ -1,4 +1,4 @@
-//! SHA-256 in hexadecimal digits, as cargo's locks and CycloneDX have it.
+//! SHA-256 in hexadecimal digits, as in cargo's locks and in CycloneDX.
 
 use sha2::{Digest, Sha256};
 

@@ -24,6 +24,7 @@ pub(crate) const SDK_CRATES: &[&str] = &[
     "jobtap-builtins",
     "jobtap-core",
     "jobtap-daemon",
+    "jobtap-domain",
     "jobtap-flux",
     "jobtap-macros",
     "jobtap-manager",
@@ -58,7 +59,7 @@ pub struct Composition {
     pub name: String,
     /// The binary's version.
     pub version: String,
-    /// The host that loads it; `None` is a manager itself.
+    /// The host that loads it; `None` for a manager.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<Host>,
     /// The SDK's version.
@@ -73,12 +74,12 @@ pub struct Composition {
     pub rustc: String,
     /// The crates whose plugins it has.
     pub crates: Vec<CrateInfo>,
-    /// Its plugins, as their source tells.
+    /// Its plugins, according to their source.
     #[serde(default)]
     pub plugins: Vec<PluginInfo>,
     /// Its plugins in the order in which they are called.
     pub order: Vec<String>,
-    /// Those that it must have. The others are under a `#[cfg]` that only the compiler can evaluate.
+    /// The plugins that it must have. The others are under a `#[cfg]` that only the compiler can evaluate.
     pub required: Vec<String>,
     /// The schedulers of its crates that it must have.
     #[serde(default)]
@@ -93,7 +94,7 @@ pub struct Composition {
     pub sbom: Value,
 }
 
-/// A plugin, as its source tells.
+/// A plugin, according to its source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PluginInfo {
     /// Its name.

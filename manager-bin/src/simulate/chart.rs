@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 
 use jobtap_core::simulation::Distribution;
 
-/// The colours of policies, told apart also by people who don't tell red from green.
+/// The colors of policies, which people with red-green color blindness can tell apart, too.
 pub(super) const COLOURS: [&str; 6] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
 
-/// The dashes of policies: where lines lie on each other, those below are seen in the gaps.
+/// The dashes of policies: where lines overlap, the lower ones are seen in the gaps.
 const DASHES: [&str; 6] = ["none", "9 7", "3 6", "9 4 3 4", "14 5", "1 4"];
 
-/// The colour of the policy of this number.
+/// The color of the policy with this number.
 pub(super) fn colour(index: usize) -> &'static str {
     COLOURS.get(index % COLOURS.len()).copied().unwrap_or("#0072b2")
 }
@@ -39,7 +39,7 @@ const RIGHT: f64 = 16.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 40.0;
 
-/// An axis from data to places on the chart.
+/// An axis, which maps data to places on the chart.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Axis {
     /// From 0 to this value.
@@ -48,12 +48,12 @@ pub(super) enum Axis {
     Part(f64, f64),
     /// From the first value to the second one, both above 0.
     Log(f64, f64),
-    /// From a second to this time, as [`Log`](Self::Log) is, with lines at times that people know.
+    /// From one second to this time, logarithmic as [`Log`](Self::Log), with lines at familiar times.
     Time(f64),
 }
 
 impl Axis {
-    /// The place of a value between 0 and 1.
+    /// The place of a value on the axis, from 0 to 1.
     fn place(self, value: f64) -> f64 {
         let place = match self {
             Self::Linear(most) => value / most.max(f64::MIN_POSITIVE),
@@ -66,7 +66,7 @@ impl Axis {
         place.clamp(0.0, 1.0)
     }
 
-    /// Where lines are drawn.
+    /// The values at which grid lines are drawn.
     fn ticks(self) -> Vec<f64> {
         match self {
             Self::Linear(most) => {
@@ -95,7 +95,7 @@ impl Axis {
     }
 }
 
-/// A round number of this size.
+/// Rounds a number up to 1, 2 or 5 times a power of ten.
 fn nice(value: f64) -> f64 {
     let value = value.max(1e-9);
     let power = 10f64.powf(value.log10().floor());
@@ -201,8 +201,8 @@ impl Chart {
     }
 }
 
-/// The share of values that don't exceed a value: in steps of a two-hundredth, and of the last hundredth in steps of a
-/// ten-thousandth, since few jobs are what a policy is judged by.
+/// The share of values that don't exceed a value, in steps of a two-hundredth; the last hundredth is in steps
+/// of a ten-thousandth, since a policy is judged by the few jobs with the greatest values.
 pub(super) fn cumulative(mut values: Vec<f64>) -> Vec<(f64, f64)> {
     values.sort_by(f64::total_cmp);
     let most = (0..198).map(|step| f64::from(step) / 200.0);
@@ -214,8 +214,8 @@ pub(super) fn cumulative(mut values: Vec<f64>) -> Vec<(f64, f64)> {
     points.collect()
 }
 
-/// The axis of the shares of several distributions: from 0, or from a round share that all of them have at `least`
-/// already, so that the rest of each can be told apart.
+/// The axis for the shares of several distributions: from 0, or from a round share that all of them have
+/// already reached at `least`, so that the curves above it can be told apart.
 pub(super) fn shares(distributions: &[Vec<f64>], least: f64) -> Axis {
     const FLOORS: [f64; 9] = [0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999];
     let share_at_least = |values: &Vec<f64>| {
@@ -223,7 +223,7 @@ pub(super) fn shares(distributions: &[Vec<f64>], least: f64) -> Axis {
         there as f64 / values.len().max(1) as f64
     };
     let common = distributions.iter().map(share_at_least).fold(1.0, f64::min);
-    // Where all is the same everywhere, there is no rest.
+    // If no value is above `least`, there is nothing to tell apart.
     match FLOORS.into_iter().rfind(|floor| *floor <= common).filter(|_| common < 1.0) {
         Some(floor) => Axis::Part(floor, 1.0),
         None => Axis::Linear(1.0),

@@ -1,4 +1,4 @@
-//! What a change of policy makes worse, by thresholds.
+//! What a change of policy makes worse than thresholds allow.
 
 use jobtap_core::simulation::{Group, Metrics};
 use serde::Serialize;
@@ -17,7 +17,7 @@ pub(crate) struct Thresholds {
     /// By how many percent the mean bounded slowdown of all jobs may grow
     #[arg(long, value_name = "PERCENT", default_value_t = 20.0, value_parser = share)]
     slowdown: f64,
-    /// By how many percentage points the utilisation may fall
+    /// By how many percentage points the utilization may fall
     #[arg(long, value_name = "POINTS", default_value_t = 2.0, value_parser = share)]
     utilization: f64,
     /// How many jobs more may not be completed
@@ -31,17 +31,60 @@ pub(crate) struct Thresholds {
     min_jobs: u64,
 }
 
-fn share(text: &str) -> Result<f64, String> {
+/// A text that is no threshold.
+#[derive(Debug, thiserror::Error)]
+#[error("use a number that is not negative")]
+struct NoShare;
+
+fn share(text: &str) -> Result<f64, NoShare> {
     let number = text.parse().ok().filter(|number: &f64| *number >= 0.0 && number.is_finite());
-    number.ok_or_else(|| "use a number that is not negative".to_owned())
+    number.ok_or(NoShare)
+}
+
+/// A figure that must not become worse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(crate) enum Figure {
+    #[serde(rename = "jobs not completed")]
+    NotCompleted,
+    #[serde(rename = "mean wait")]
+    MeanWait,
+    #[serde(rename = "median wait")]
+    MedianWait,
+    #[serde(rename = "mean bounded slowdown")]
+    MeanSlowdown,
+    // In the spelling that programs know.
+    #[serde(rename = "utilisation")]
+    Utilization,
+}
+
+impl Figure {
+    /// Its name for people.
+    fn name(self) -> &'static str {
+        match self {
+            Self::NotCompleted => "jobs not completed",
+            Self::MeanWait => "mean wait",
+            Self::MedianWait => "median wait",
+            Self::MeanSlowdown => "mean bounded slowdown",
+            Self::Utilization => "utilization",
+        }
+    }
+
+    fn shown(self, value: f64) -> String {
+        match self {
+            Self::NotCompleted => format!("{value}"),
+            Self::MeanWait | Self::MedianWait => duration(value),
+            Self::MeanSlowdown => format!("{value:.2}"),
+            Self::Utilization => percent(value),
+        }
+    }
 }
 
 /// Something that became worse than allowed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Violation {
     /// Which figure.
-    pub(crate) figure: &'static str,
-    /// The user, if it is that of one.
+    pub(crate) figure: Figure,
+    /// The user, if it is the figure of one user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) user: Option<String>,
     /// Before.
@@ -53,22 +96,18 @@ pub(crate) struct Violation {
 }
 
 impl Violation {
-    /// For people.
+    /// Describes the violation for people.
     pub(crate) fn text(&self) -> String {
-        let shown: fn(f64) -> String = match self.figure {
-            "median wait" | "mean wait" => duration,
-            "utilisation" => percent,
-            "jobs not completed" => |count| format!("{count}"),
-            _ => |value| format!("{value:.2}"),
-        };
         let user = self.user.as_ref().map_or_else(String::new, |user| format!(" of user {user}"));
-        let (old, new, allowed) = (shown(self.old), shown(self.new), shown(self.allowed));
-        format!("{}{user}: {old} before, {new} now, {allowed} allowed", self.figure)
+        let [old, new, allowed] =
+            [self.old, self.new, self.allowed].map(|value| self.figure.shown(value));
+        let name = self.figure.name();
+        format!("{name}{user}: {old} before, {new} now, {allowed} allowed")
     }
 }
 
 impl Thresholds {
-    /// What became worse than allowed from one policy to another.
+    /// Returns the figures that became worse than allowed from the old policy to the new one.
     pub(crate) fn violations(&self, old: &Metrics, new: &Metrics) -> Vec<Violation> {
         let mut found = Vec::new();
         let mut check = |figure, user: Option<&str>, old: f64, new: f64, allowed: f64| {
@@ -81,11 +120,17 @@ impl Thresholds {
         let wait = |old: f64, percent: f64| more(old, percent).max(old + self.floor);
         let not_completed = |of: &Metrics| (of.submitted - of.completed.min(of.submitted)) as f64;
         let lost = not_completed(old);
-        check("jobs not completed", None, lost, not_completed(new), lost + self.lost as f64);
-        check("mean wait", None, old.wait.mean, new.wait.mean, wait(old.wait.mean, self.mean_wait));
+        check(Figure::NotCompleted, None, lost, not_completed(new), lost + self.lost as f64);
+        check(
+            Figure::MeanWait,
+            None,
+            old.wait.mean,
+            new.wait.mean,
+            wait(old.wait.mean, self.mean_wait),
+        );
         let slowdown = old.slowdown.mean;
         check(
-            "mean bounded slowdown",
+            Figure::MeanSlowdown,
             None,
             slowdown,
             new.slowdown.mean,
@@ -95,23 +140,29 @@ impl Thresholds {
             let same = |other: &&Group| other.name == user.name && other.jobs > 0;
             let Some(now) = new.users.iter().find(same) else { continue };
             let (old, new) = (user.wait.median, now.wait.median);
-            check("median wait", Some(&user.name), old, new, wait(old, self.user_wait));
+            check(Figure::MedianWait, Some(&user.name), old, new, wait(old, self.user_wait));
         }
         let least = old.utilization - self.utilization / 100.0;
         if new.utilization < least {
             let (old, new) = (old.utilization, new.utilization);
-            found.push(Violation { figure: "utilisation", user: None, old, new, allowed: least });
+            found.push(Violation {
+                figure: Figure::Utilization,
+                user: None,
+                old,
+                new,
+                allowed: least,
+            });
         }
         found
     }
 }
 
-/// The result of a comparison, for machines.
+/// The result of a comparison, for programs to read.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Difference<'a> {
     /// Whether everything is within the thresholds.
     pub(crate) passed: bool,
-    /// What is not.
+    /// The figures that are not.
     pub(crate) violations: &'a [Violation],
     /// All figures of both policies.
     pub(crate) summary: &'a Summary,
@@ -166,7 +217,7 @@ mod tests {
                 "jobs not completed: 0 before, 1 now, 0 allowed",
                 "mean wait: 16.7m before, 21.7m now, 20.0m allowed",
                 "median wait of user 2: 16.7m before, 33.3m now, 20.0m allowed",
-                "utilisation: 80.00 % before, 77.00 % now, 78.00 % allowed",
+                "utilization: 80.00 % before, 77.00 % now, 78.00 % allowed",
             ]
         );
         assert_eq!(texts(&old, &old), [""; 0]);

@@ -5,8 +5,13 @@ use std::str::FromStr;
 
 use chacha20::ChaCha8Rng;
 use jobtap_core::simulation::TraceJob;
+use jobtap_core::suggest::nearest;
 use rand::{RngExt, SeedableRng};
-use rand_distr::{Distribution, Exp, Gamma, LogNormal, Pareto, Weibull, Zipf};
+use rand_distr::{
+    Distribution, Exp, ExpError, Gamma, GammaError, LogNormal, NormalError, Pareto, ParetoError,
+    Weibull, WeibullError, Zipf, ZipfError,
+};
+use thiserror::Error;
 
 /// The workload that `--generate` describes: `KEY=VALUE,..`.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,20 +55,47 @@ limit=uniform:1:3";
 /// The most jobs of a workload: what a simulation does in a few hours.
 const MOST_JOBS: u64 = 1_000_000_000;
 
-impl FromStr for Workload {
-    type Err = String;
+/// A text that describes no workload.
+#[derive(Debug, Error)]
+pub(crate) enum WorkloadError {
+    #[error("'{0}' is not KEY=VALUE")]
+    NoPair(String),
+    #[error("unknown key '{0}'")]
+    UnknownKey(String),
+    #[error("unknown key '{key}': did you mean {meant}?")]
+    MisspelledKey { key: String, meant: &'static str },
+    #[error("jobs={0}: at most {MOST_JOBS} are possible")]
+    TooManyJobs(u64),
+    #[error("{key}={value}: {fault}")]
+    Value { key: String, value: String, fault: ValueFault },
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
+#[derive(Debug, Error)]
+pub(crate) enum ValueFault {
+    #[error("not a whole number")]
+    NoNumber,
+    #[error(transparent)]
+    Law(#[from] LawError),
+}
+
+impl FromStr for Workload {
+    type Err = WorkloadError;
+
+    fn from_str(text: &str) -> Result<Self, WorkloadError> {
         let mut workload = Self::default();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let (key, value) =
-                part.split_once('=').ok_or_else(|| format!("'{part}' is not KEY=VALUE"))?;
-            let number = || value.parse().map_err(|_| format!("{key}={value}: not a whole number"));
-            let law = || value.parse().map_err(|error| format!("{key}={value}: {error}"));
+                part.split_once('=').ok_or_else(|| WorkloadError::NoPair(part.to_owned()))?;
+            let wrong = |fault| {
+                let (key, value) = (key.to_owned(), value.to_owned());
+                WorkloadError::Value { key, value, fault }
+            };
+            let number = || value.parse().map_err(|_| wrong(ValueFault::NoNumber));
+            let law = || value.parse().map_err(|error| wrong(ValueFault::Law(error)));
             match key {
                 "jobs" => match number()? {
                     jobs if jobs > MOST_JOBS => {
-                        return Err(format!("jobs={jobs}: at most {MOST_JOBS} are possible"));
+                        return Err(WorkloadError::TooManyJobs(jobs));
                     }
                     jobs => workload.jobs = jobs,
                 },
@@ -75,10 +107,11 @@ impl FromStr for Workload {
                 "limit" => workload.limit = law()?,
                 _ => {
                     let keys = ["jobs", "seed", "arrival", "run", "size", "user", "limit"];
-                    let meant = jobtap_core::suggest::nearest(key, keys);
-                    let meant =
-                        meant.map_or_else(String::new, |key| format!(": did you mean {key}?"));
-                    return Err(format!("unknown key '{key}'{meant}"));
+                    let key = key.to_owned();
+                    return Err(match nearest(&key, keys) {
+                        Some(meant) => WorkloadError::MisspelledKey { key, meant },
+                        None => WorkloadError::UnknownKey(key),
+                    });
                 }
             }
         }
@@ -110,14 +143,37 @@ enum Law {
     Powers { low: u32, high: u32 },
 }
 
-impl FromStr for Law {
-    type Err = String;
+/// A text that is no distribution.
+#[derive(Debug, Error)]
+pub(crate) enum LawError {
+    #[error("no known distribution with so many parameters, see --help")]
+    Unknown,
+    #[error("a parameter is no number")]
+    NoNumber,
+    #[error("a parameter is out of range")]
+    OutOfRange,
+    #[error(transparent)]
+    Exponential(#[from] ExpError),
+    #[error(transparent)]
+    LogNormal(#[from] NormalError),
+    #[error(transparent)]
+    Weibull(#[from] WeibullError),
+    #[error(transparent)]
+    Gamma(#[from] GammaError),
+    #[error(transparent)]
+    Pareto(#[from] ParetoError),
+    #[error(transparent)]
+    Zipf(#[from] ZipfError),
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for Law {
+    type Err = LawError;
+
+    fn from_str(text: &str) -> Result<Self, LawError> {
         let mut words = text.split(':');
         let name = words.next().unwrap_or_default();
         let numbers = words.map(str::parse::<f64>).collect::<Result<Vec<_>, _>>();
-        let numbers = numbers.map_err(|_| "a parameter is no number".to_owned())?;
+        let numbers = numbers.map_err(|_| LawError::NoNumber)?;
         let law = match (name, numbers.as_slice()) {
             ("fixed", &[value]) => Self::Fixed { value },
             ("uniform", &[low, high]) => Self::Uniform { low, high },
@@ -130,9 +186,7 @@ impl FromStr for Law {
             ("powers", &[low, high]) if low >= 0.0 && low <= high && high <= 32.0 => {
                 Self::Powers { low: low as u32, high: high as u32 }
             }
-            _ => {
-                return Err("no known distribution with so many parameters, see --help".to_owned());
-            }
+            _ => return Err(LawError::Unknown),
         };
         law.sampler().map(|_| law)
     }
@@ -171,35 +225,24 @@ enum Sampler {
 impl Law {
     /// # Errors
     /// A parameter is out of range.
-    fn sampler(self) -> Result<Sampler, String> {
-        fn wrong(error: impl fmt::Display) -> String {
-            error.to_string()
-        }
+    fn sampler(self) -> Result<Sampler, LawError> {
         Ok(match self {
             Self::Fixed { value } if value >= 0.0 && value.is_finite() => Sampler::Fixed(value),
             Self::Uniform { low, high } if 0.0 <= low && low <= high && high.is_finite() => {
                 Sampler::Uniform(low, high)
             }
             Self::Exponential { mean } if mean > 0.0 => {
-                Sampler::Exponential(Exp::new(mean.recip()).map_err(wrong)?)
+                Sampler::Exponential(Exp::new(mean.recip())?)
             }
             Self::LogNormal { mu, sigma } if sigma >= 0.0 => {
-                Sampler::LogNormal(LogNormal::new(mu, sigma).map_err(wrong)?)
+                Sampler::LogNormal(LogNormal::new(mu, sigma)?)
             }
-            Self::Weibull { scale, shape } => {
-                Sampler::Weibull(Weibull::new(scale, shape).map_err(wrong)?)
-            }
-            Self::Gamma { shape, scale } => {
-                Sampler::Gamma(Gamma::new(shape, scale).map_err(wrong)?)
-            }
-            Self::Pareto { scale, shape } => {
-                Sampler::Pareto(Pareto::new(scale, shape).map_err(wrong)?)
-            }
-            Self::Zipf { numbers, exponent } => {
-                Sampler::Zipf(Zipf::new(numbers, exponent).map_err(wrong)?)
-            }
+            Self::Weibull { scale, shape } => Sampler::Weibull(Weibull::new(scale, shape)?),
+            Self::Gamma { shape, scale } => Sampler::Gamma(Gamma::new(shape, scale)?),
+            Self::Pareto { scale, shape } => Sampler::Pareto(Pareto::new(scale, shape)?),
+            Self::Zipf { numbers, exponent } => Sampler::Zipf(Zipf::new(numbers, exponent)?),
             Self::Powers { low, high } => Sampler::Powers(low, high),
-            _ => return Err("a parameter is out of range".to_owned()),
+            _ => return Err(LawError::OutOfRange),
         })
     }
 }
@@ -217,13 +260,13 @@ impl Sampler {
             Self::Zipf(law) => law.sample(random),
             Self::Powers(low, high) => 2f64.powi(random.random_range(*low..=*high).cast_signed()),
         };
-        // A century: heavy tails have no end, but job ids do.
+        // At most a century: heavy tails are unbounded, but job ids are not.
         value.clamp(0.0, 3e9)
     }
 }
 
 impl Workload {
-    /// Begins the workload.
+    /// Starts to generate the workload.
     pub(crate) fn start(&self) -> Generator {
         // The parameters were checked when they were parsed; the defaults are in range.
         let sampler = |law: Law| law.sampler().unwrap_or(Sampler::Fixed(1.0));
@@ -241,7 +284,7 @@ impl Workload {
     }
 }
 
-/// A workload that is being made.
+/// A workload that is being generated.
 #[derive(Debug)]
 pub(crate) struct Generator {
     jobs: u64,
@@ -256,7 +299,7 @@ pub(crate) struct Generator {
 }
 
 impl Generator {
-    /// How many jobs there are.
+    /// The number of jobs of the workload.
     pub(crate) fn jobs(&self) -> u64 {
         self.jobs
     }
@@ -294,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_workload_that_would_never_end_is_refused() {
-        let refused = |text: &str| text.parse::<Workload>().unwrap_err();
+        let refused = |text: &str| text.parse::<Workload>().unwrap_err().to_string();
         assert_eq!(
             refused("jobs=18446744073709551615"),
             "jobs=18446744073709551615: at most 1000000000 are possible"
@@ -310,7 +353,7 @@ mod tests {
         let text = "jobs=200,run=weibull:100:0.7,size=powers:0:5,user=zipf:9:1.2,arrival=gamma:2:3";
         assert_eq!(jobs(text), jobs(text));
         assert_ne!(jobs(text), jobs(&format!("{text},seed=2")));
-        // As on every machine.
+        // The same on every machine.
         let first = jobs("jobs=3,seed=7");
         let short: Vec<_> =
             first.iter().map(|job| (job.submit, job.run_time, job.cores, job.user)).collect();
@@ -341,7 +384,7 @@ mod tests {
 
     #[test]
     fn a_description_with_a_mistake_is_refused() {
-        let error = |text: &str| text.parse::<Workload>().unwrap_err();
+        let error = |text: &str| text.parse::<Workload>().unwrap_err().to_string();
         assert_eq!(error("job=3"), "unknown key 'job': did you mean jobs?");
         assert_eq!(error("jobs=many"), "jobs=many: not a whole number");
         assert_eq!(error("run"), "'run' is not KEY=VALUE");

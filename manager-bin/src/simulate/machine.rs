@@ -1,10 +1,10 @@
-//! The machine of a simulation: as `--nodes` says, else as the configuration says, else as the trace says.
+//! The machine of a simulation: from `--nodes`, else from the configuration, else from the trace.
 
 use jobtap_core::resource::ResourceSet;
 use jobtap_core::simulation::{self, Header};
 use serde_json::Value;
 
-use super::SimulateError;
+use super::error::SimulateError;
 use crate::daemon::resources;
 
 /// Equal nodes: `NODES`, `NODESxCORES` or `NODESxCORESxGPUS`.
@@ -15,15 +15,16 @@ pub(crate) struct Shape {
     gpus: u32,
 }
 
-impl std::str::FromStr for Shape {
-    type Err = String;
+/// A text that describes no machine.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no machine: use NODES, NODESxCORES or NODESxCORESxGPUS, as 128x32x4")]
+pub(crate) struct NoShape(String);
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || {
-            format!(
-                "'{text}' is no machine: use NODES, NODESxCORES or NODESxCORESxGPUS, as 128x32x4"
-            )
-        };
+impl std::str::FromStr for Shape {
+    type Err = NoShape;
+
+    fn from_str(text: &str) -> Result<Self, NoShape> {
+        let wrong = || NoShape(text.to_owned());
         let numbers: Option<Vec<u32>> = text.split('x').map(|part| part.parse().ok()).collect();
         let (nodes, cores, gpus) = match numbers.as_deref() {
             Some([nodes]) => (*nodes, 1, 0),
@@ -38,7 +39,7 @@ impl std::str::FromStr for Shape {
     }
 }
 
-/// More nodes or cores than any machine has, so that a slip doesn't take all memory.
+/// More nodes or cores than any machine has, so that a typo doesn't use up all memory.
 const MOST: u32 = 1 << 22;
 
 /// The resources of a simulation.
@@ -54,8 +55,7 @@ pub(crate) fn resources(
     if let Some(shape) = shape {
         return made(shape).ok_or(SimulateError::Machine);
     }
-    let configured = resources::configured_set(config);
-    if let Some(set) = configured.map_err(|error| SimulateError::Option(error.to_string()))? {
+    if let Some(set) = resources::configured_set(config)? {
         return Ok(set);
     }
     of_header(header).and_then(made).ok_or(SimulateError::Machine)
@@ -65,7 +65,8 @@ pub(crate) fn resources(
 fn of_header(header: &Header) -> Option<Shape> {
     let nodes = header.nodes.or(header.processors).filter(|nodes| *nodes > 0)?;
     let processors = header.processors.unwrap_or(nodes);
-    // A trace whose nodes don't have equally many processors is replayed on as many nodes of one core.
+    // If the processors can't be divided evenly among the nodes, there is a node with one core for each
+    // processor.
     let shape = match processors.checked_rem(nodes) {
         Some(0) => Shape { nodes, cores: processors / nodes, gpus: 0 },
         _ => Shape { nodes: processors, cores: 1, gpus: 0 },
@@ -87,7 +88,7 @@ pub(crate) fn described(resources: &ResourceSet) -> String {
 mod tests {
     use super::*;
 
-    fn shape(text: &str) -> Result<Shape, String> {
+    fn shape(text: &str) -> Result<Shape, NoShape> {
         text.parse()
     }
 

@@ -1,14 +1,14 @@
-//! `report.html`: one file that needs no network, with charts of what became of each policy.
+//! `report.html`: one file that needs no network, with charts of the results of each policy.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use jobtap_core::host::HandlerStats;
-use jobtap_core::simulation::{Distribution, Group, Metrics, Outcome as Job, Span};
+use jobtap_core::simulation::{Distribution, Group, Metrics, SimulatedJob, Span};
 use serde_json::{Value, json};
 
 use super::chart::{Axis, Chart, colour, cumulative, escaped, ranges, shares, short};
-use super::run::Outcome;
+use super::run::PolicyRun;
 use super::series::Series;
 use super::source::remarks;
 use super::summary::{PolicySummary, Summary};
@@ -19,12 +19,12 @@ const GROUPS: usize = 24;
 /// A page that is being written.
 struct Page {
     html: String,
-    /// The colours of the policies, for each chart; empty if there is only one policy.
+    /// The legend with the colors of the policies, for each chart; empty if there is only one policy.
     keys: String,
 }
 
-/// The report. `reproducible` leaves out what differs each time: the time that handlers took.
-pub(crate) fn html(summary: &Summary, outcomes: &[Outcome], reproducible: bool) -> String {
+/// The report. `reproducible` leaves out what differs from run to run: the time that handlers took.
+pub(crate) fn html(summary: &Summary, runs: &[PolicyRun], reproducible: bool) -> String {
     let mut page = Page { html: String::new(), keys: keys(summary) };
     let _ = write!(
         page.html,
@@ -37,13 +37,13 @@ pub(crate) fn html(summary: &Summary, outcomes: &[Outcome], reproducible: bool) 
     heading(&mut page, summary);
     comparison(&mut page, summary);
     over_time(&mut page, summary);
-    distributions(&mut page, outcomes);
+    distributions(&mut page, runs);
     by_group(&mut page, summary);
-    for (index, (policy, outcome)) in summary.policies.iter().zip(outcomes).enumerate() {
-        gantt(&mut page, index, policy, outcome);
+    for (index, (policy, run)) in summary.policies.iter().zip(runs).enumerate() {
+        gantt(&mut page, index, policy, run);
     }
-    for (policy, outcome) in summary.policies.iter().zip(outcomes) {
-        plugins(&mut page, policy, &outcome.results.plugins, reproducible);
+    for (policy, run) in summary.policies.iter().zip(runs) {
+        plugins(&mut page, policy, &run.results.plugins, reproducible);
     }
     definitions(&mut page);
     let script = include_str!("report.js");
@@ -52,7 +52,7 @@ pub(crate) fn html(summary: &Summary, outcomes: &[Outcome], reproducible: bool) 
     html
 }
 
-/// The square in the colour of a policy.
+/// A square in the color of a policy.
 fn key(index: usize) -> String {
     format!("<span class=key style=\"background:{}\"></span>", colour(index))
 }
@@ -120,7 +120,7 @@ fn over_time(page: &mut Page, summary: &Summary) {
     for (index, (policy, of)) in summary.policies.iter().zip(series()).enumerate() {
         chart.line(index, &policy.policy, points(of, &of.utilization));
     }
-    figure(page, "Utilisation", "The share of the cores that were allocated.", &chart.finish());
+    figure(page, "Utilization", "The share of the cores that were allocated.", &chart.finish());
     let most = series().flat_map(|of| of.pending.iter().copied()).fold(1.0, f64::max);
     let mut chart = Chart::new(time, (Axis::Linear(most), "pending jobs", plain));
     for (index, (policy, of)) in summary.policies.iter().zip(series()).enumerate() {
@@ -134,10 +134,10 @@ fn over_time(page: &mut Page, summary: &Summary) {
     );
 }
 
-fn distributions(page: &mut Page, outcomes: &[Outcome]) {
-    let values = |of: fn(&Job) -> Option<f64>| -> Vec<Vec<f64>> {
-        let each = |outcome: &Outcome| outcome.results.jobs.iter().filter_map(of).collect();
-        outcomes.iter().map(each).collect()
+fn distributions(page: &mut Page, runs: &[PolicyRun]) {
+    let values = |of: fn(&SimulatedJob) -> Option<f64>| -> Vec<Vec<f64>> {
+        let each = |run: &PolicyRun| run.results.jobs.iter().filter_map(of).collect();
+        runs.iter().map(each).collect()
     };
     let mut draw = |title: &str, what: &str, values: Vec<Vec<f64>>, (axis, shown): Scale| {
         let most = values.iter().flatten().copied().fold(10.0, f64::max);
@@ -145,8 +145,8 @@ fn distributions(page: &mut Page, outcomes: &[Outcome]) {
         let label = title.to_lowercase();
         let x = (axis(most), &*label, shown);
         let mut chart = Chart::new(x, (y, "share of the jobs", percent_axis));
-        for (index, (outcome, values)) in outcomes.iter().zip(values).enumerate() {
-            chart.line(index, &outcome.policy, cumulative(values));
+        for (index, (run, values)) in runs.iter().zip(values).enumerate() {
+            chart.line(index, &run.policy, cumulative(values));
         }
         let from = match y {
             Axis::Part(least, _) => format!(" The shares begin at {}.", percent_axis(least)),
@@ -157,18 +157,18 @@ fn distributions(page: &mut Page, outcomes: &[Outcome]) {
     draw(
         "Wait",
         "that waited no longer than this. Jobs that waited less than a second are at the left edge.",
-        values(Job::wait),
+        values(SimulatedJob::wait),
         (Axis::Time, short),
     );
     draw(
         "Bounded slowdown",
         "with at most this bounded slowdown.",
-        values(Job::slowdown),
+        values(SimulatedJob::slowdown),
         (|most| Axis::Log(1.0, most), plain),
     );
 }
 
-/// An axis to a greatest value, and the texts at its lines.
+/// Makes an axis up to a maximum, and the texts at its lines.
 type Scale = (fn(f64) -> Axis, fn(f64) -> String);
 
 fn by_group(page: &mut Page, summary: &Summary) {
@@ -213,9 +213,9 @@ fn by_group(page: &mut Page, summary: &Summary) {
 }
 
 /// The Gantt chart of one policy.
-fn gantt(page: &mut Page, index: usize, policy: &PolicySummary, outcome: &Outcome) {
-    let Some(Bars { jobs, data }) = Bars::of(outcome) else { return };
-    // The text stands in a script element.
+fn gantt(page: &mut Page, index: usize, policy: &PolicySummary, run: &PolicyRun) {
+    let Some(Bars { jobs, data }) = Bars::from_run(run) else { return };
+    // Escaped, since the text is inside a script element.
     let data = data.to_string().replace("</", "<\\/");
     let which = if jobs < policy.metrics.submitted {
         format!("The first {jobs} jobs that started. ")
@@ -242,17 +242,17 @@ struct Bars {
 
 impl Bars {
     /// The bars of the jobs whose cores are known; `None` if no job has known cores.
-    fn of(outcome: &Outcome) -> Option<Self> {
-        let results = &outcome.results;
-        let cores = outcome.resources.iter().filter_map(|node| node.children().cores().last());
-        // Rows are cores, as many for each node.
+    fn from_run(run: &PolicyRun) -> Option<Self> {
+        let results = &run.results;
+        let cores = run.resources.iter().filter_map(|node| node.children().cores().last());
+        // Rows are cores, the same number for each node.
         let per_node = cores.max().unwrap_or(0) + 1;
         let mut users: Vec<u32> = Vec::new();
         let mut places: BTreeMap<u32, usize> = BTreeMap::new();
         let mut bars: Vec<Value> = Vec::new();
         let (mut from, mut to, mut jobs) = (f64::INFINITY, 0.0f64, 0u64);
         for job in &results.jobs {
-            // All users count, so that each has the same colour with all policies.
+            // Users of jobs without bars count, too, so that each user has the same color with all policies.
             let user = *places.entry(job.user).or_insert_with(|| {
                 users.push(job.user);
                 users.len() - 1
@@ -268,13 +268,13 @@ impl Bars {
             }
         }
         let names: Vec<String> = users.iter().map(|user| format!("user {user}")).collect();
-        let cores = outcome.resources.nnodes() as u64 * u64::from(per_node);
+        let cores = run.resources.nnodes() as u64 * u64::from(per_node);
         let data = json!({"from": from, "to": to, "cores": cores, "users": names, "bars": bars});
         (jobs > 0).then_some(Self { jobs, data })
     }
 }
 
-/// The rows of some cores: the first one, and how many there are. Those of whole nodes are one bar.
+/// The rows of some cores: for each bar, its first row and the number of its rows. Whole nodes are one bar.
 fn rows_of(span: Span, per_node: u32) -> Vec<(u32, u32)> {
     let first = span.rank.saturating_mul(per_node);
     if span.cores == per_node {
@@ -330,7 +330,7 @@ fn time_of(handler: &HandlerStats) -> f64 {
     let (mut timed, mut nanoseconds) = (0.0, 0.0);
     for (below, calls) in handler.histogram() {
         timed += f64::from(calls);
-        // A bucket goes from half its upper bound to the bound.
+        // A bucket goes from half its upper bound to the bound, so its middle is at three quarters.
         nanoseconds += 0.75 * below as f64 * f64::from(calls);
     }
     if timed > 0.0 { nanoseconds / timed * handler.calls as f64 / 1e9 } else { 0.0 }
@@ -339,7 +339,7 @@ fn time_of(handler: &HandlerStats) -> f64 {
 fn definitions(page: &mut Page) {
     page.html.push_str(
         "<h2>Definitions</h2><p>Wait: from submission to start. Turnaround: from submission to end. Bounded slowdown: \
-         turnaround / max(run time, 10 s), at least 1 (Feitelson et al. 1997). Utilisation: core seconds allocated / \
+         turnaround / max(run time, 10 s), at least 1 (Feitelson et al. 1997). Utilization: core seconds allocated / \
          (cores × time from the first submission to the last end). Fairness: Jain's index (Jain, Chiu, Hawe 1984) over the \
          users' mean bounded slowdown; 1 when all fare alike. Backfill rate: the share of jobs that got resources while a \
          job of their queue was before them.</p>",

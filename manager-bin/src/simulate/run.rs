@@ -12,16 +12,16 @@ use jobtap_core::resource::ResourceSet;
 use jobtap_core::simulation::{Counts, Results, Rules, Setup, Simulator, TraceJob};
 use serde_json::Value;
 
-use super::SimulateError;
+use super::error::SimulateError;
 use super::machine::{self, Shape};
 use super::scenario::Scenario;
 use super::source::{Origin, Source};
 use crate::linked;
 
-/// Of how many jobs the Gantt chart knows the place.
+/// The number of jobs whose place the Gantt chart knows.
 const PLACES: usize = 10_000;
 
-/// How many submissions and moments pass between two reports of the progress, unless the speed is limited.
+/// The number of submissions and steps between two progress reports, unless the speed is limited.
 const STRIDE: u64 = 256;
 
 /// A configuration to simulate.
@@ -40,11 +40,11 @@ pub(crate) struct Policy {
 pub(crate) struct Experiment {
     /// The trace.
     pub(crate) origin: Origin,
-    /// What is done where the trace doesn't say something.
+    /// What is done if the trace doesn't say something.
     pub(crate) rules: Rules,
-    /// Broken lines are errors.
+    /// Whether broken lines are errors.
     pub(crate) strict: bool,
-    /// The machine, unless the configuration or the trace says it.
+    /// The machine; `None` takes it from the configuration or the trace.
     pub(crate) shape: Option<Shape>,
     /// What is added to the trace.
     pub(crate) scenario: Scenario,
@@ -52,8 +52,8 @@ pub(crate) struct Experiment {
     pub(crate) speed: Option<f64>,
 }
 
-/// What became of one policy.
-pub(crate) struct Outcome {
+/// The results of one policy.
+pub(crate) struct PolicyRun {
     /// Its name.
     pub(crate) policy: String,
     /// The machine.
@@ -64,23 +64,23 @@ pub(crate) struct Outcome {
     pub(crate) counts: Counts,
     /// The time that it took.
     pub(crate) elapsed: Duration,
-    /// It was interrupted.
+    /// Whether it was interrupted.
     pub(crate) interrupted: bool,
 }
 
-/// Where a simulation is.
+/// How far a simulation has come.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Progress {
-    /// Jobs that have ended, those that were refused included.
+    /// The number of jobs that have ended, including refused ones.
     pub(crate) done: u64,
-    /// How many there are, if it is known.
+    /// The number of all jobs, if it is known.
     pub(crate) expected: Option<u64>,
-    /// Inputs of the engine.
+    /// The number of inputs that the engine has handled.
     pub(crate) events: u64,
 }
 
 impl Experiment {
-    /// Simulates a policy. `stop` ends it early: the outcome is what happened so far.
+    /// Simulates a policy. `stop` ends it early: the result is what has happened so far.
     ///
     /// # Errors
     /// The trace can't be read, or the manager doesn't start with this configuration.
@@ -89,7 +89,7 @@ impl Experiment {
         policy: &Policy,
         stop: &AtomicBool,
         tell: impl FnMut(Progress),
-    ) -> Result<Outcome, SimulateError> {
+    ) -> Result<PolicyRun, SimulateError> {
         let begun = Instant::now();
         let mut source = Source::open(&self.origin, self.rules.clone(), self.strict)?;
         let (simulator, resources) = self.simulator(policy, &mut source)?;
@@ -107,14 +107,13 @@ impl Experiment {
         let interrupted = !run.whole()?;
         let (jobs, results) = (run.jobs, run.simulator.into_results());
         if jobs == 0 && !interrupted {
-            let counts = source.counts();
-            let reason = match counts.lines {
-                0 => "it is empty".to_owned(),
-                _ => super::source::remarks(counts).join("; "),
-            };
-            return Err(SimulateError::Empty(self.origin.name(), reason));
+            let (name, counts) = (self.origin.name(), source.counts());
+            return Err(match counts.lines {
+                0 => SimulateError::Empty(name),
+                _ => SimulateError::NoJobs { name, remarks: super::source::remarks(counts) },
+            });
         }
-        Ok(Outcome {
+        Ok(PolicyRun {
             policy: policy.name.clone(),
             resources,
             results,
@@ -130,12 +129,12 @@ impl Experiment {
         policy: &Policy,
         source: &mut Source,
     ) -> Result<(Simulator, ResourceSet), SimulateError> {
-        let refused =
-            |reason: String| SimulateError::Policy { policy: policy.name.clone(), reason };
+        let name = || policy.name.clone();
         let header = source.header()?.clone();
         let resources = machine::resources(self.shape, &policy.config, &header)?;
         source.set_capacity(resources.ncores() as u64);
-        let registry = linked::registry().map_err(|error| refused(error.to_string()))?;
+        let registry = linked::registry()
+            .map_err(|reason| SimulateError::Linked { policy: name(), reason })?;
         let mut simulator = Simulator::new(Setup {
             config: policy.config.clone(),
             config_directory: policy.directory.clone(),
@@ -145,7 +144,7 @@ impl Experiment {
             start: header.start,
             places: PLACES,
         })
-        .map_err(|error| refused(error.to_string()))?;
+        .map_err(|reason| SimulateError::Policy { policy: name(), reason })?;
         for (at, request) in self.scenario.requests(simulator.start()) {
             simulator.plan(at, request);
         }
@@ -153,7 +152,7 @@ impl Experiment {
     }
 }
 
-/// A simulation that is going on.
+/// A simulation in progress.
 struct Run<'r, T> {
     simulator: Simulator,
     trace: Merged<'r>,
@@ -163,9 +162,9 @@ struct Run<'r, T> {
     tell: T,
     /// Jobs that were submitted.
     jobs: u64,
-    /// All jobs were submitted.
+    /// Whether all jobs were submitted.
     ended: bool,
-    /// How often it was asked whether to go on.
+    /// How often `may_go_on` was called.
     steps: u64,
 }
 
@@ -191,9 +190,9 @@ impl<T: FnMut(Progress)> Run<'_, T> {
         }
     }
 
-    /// Submits a job at its time. Returns false when the simulation was interrupted before.
+    /// Submits a job at its time. Returns false when the simulation was interrupted before that time.
     fn submit(&mut self, job: &TraceJob) -> bool {
-        // With a limited speed, what happens until then has its own moments.
+        // With a limited speed, each event before the submission happens at its own time.
         while self.speed.is_some()
             && let Some(next) = self.simulator.next_time().filter(|next| *next < job.submit)
         {
@@ -210,7 +209,7 @@ impl<T: FnMut(Progress)> Run<'_, T> {
         true
     }
 
-    /// Waits for this moment of virtual time if the speed is limited, and tells of the progress now and then.
+    /// Waits for this moment of virtual time if the speed is limited, and reports the progress now and then.
     /// Returns false when the simulation is to end.
     fn may_go_on(&mut self, at: f64) -> bool {
         if let Some(speed) = self.speed {
@@ -224,15 +223,16 @@ impl<T: FnMut(Progress)> Run<'_, T> {
     }
 
     fn report(&mut self) {
-        // The comments of a trace also count what is left out.
+        // The number of jobs in the comments of a trace includes those that are left out.
         let expected = if self.ended { Some(self.jobs) } else { self.trace.expected() };
         let done = self.jobs.saturating_sub(self.simulator.active() as u64);
         (self.tell)(Progress { done, expected, events: self.simulator.events() });
     }
 }
 
-impl Outcome {
-    /// Numbers users, jobs and queues anew in the order in which they come, and drops texts that may name them.
+impl PolicyRun {
+    /// Numbers users, jobs and queues anew in the order in which they appear, and drops texts that may name
+    /// them.
     pub(crate) fn anonymize(&mut self) {
         let (mut users, mut queues) = (BTreeMap::new(), BTreeMap::new());
         for (job, number) in self.results.jobs.iter_mut().zip(1..) {
@@ -258,9 +258,9 @@ impl Outcome {
 /// The jobs of a trace and of a scenario in the order of their submission.
 struct Merged<'s> {
     source: &'s mut Source,
-    /// Those of the scenario that are left.
+    /// The jobs of the scenario that have not been returned yet.
     added: VecDeque<TraceJob>,
-    /// How many the scenario has.
+    /// The number of jobs that the scenario has.
     added_jobs: u64,
     /// The next job of the trace.
     next: Option<TraceJob>,
@@ -295,7 +295,7 @@ impl<'s> Merged<'s> {
     }
 }
 
-/// Waits until so many seconds have passed since `begun`, or `stop` is set.
+/// Waits until this many seconds have passed since `begun`, or `stop` is set.
 fn keep_pace(begun: Instant, seconds: f64, stop: &AtomicBool) {
     const LOOK: Duration = Duration::from_millis(50);
     let due = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
@@ -327,7 +327,7 @@ mod tests {
         let jobs = [job(77, 1042, "ada"), job(78, 1007, "bob"), job(90, 1042, "ada")];
         let trace = Trace::from_jobs(jobs, &Rules::default());
         let results = Simulation::new().run(&trace).unwrap();
-        let mut outcome = Outcome {
+        let mut run = PolicyRun {
             policy: "default".to_owned(),
             resources: ResourceSet::new(),
             results,
@@ -336,17 +336,18 @@ mod tests {
             interrupted: false,
         };
         let text = "user ada has 100 jobs".to_owned();
-        outcome.results.refusals = vec![RefusedJobs { text, jobs: 1 }];
-        outcome.results.left = vec!["ƒ2: queue ada is stopped".to_owned()];
-        outcome.results.log = vec!["3 s: ada".to_owned()];
-        outcome.anonymize();
-        let shown = |job: &jobtap_core::simulation::Outcome| {
+        run.results.refusals = vec![RefusedJobs { text, jobs: 1 }];
+        run.results.left = vec!["ƒ2: queue ada is stopped".to_owned()];
+        run.results.log = vec!["3 s: ada".to_owned()];
+        run.anonymize();
+        let shown = |job: &jobtap_core::simulation::SimulatedJob| {
             (job.number, job.user, job.queue.as_deref().unwrap().to_owned())
         };
-        let jobs: Vec<_> = outcome.results.jobs.iter().map(shown).collect();
+        let jobs: Vec<_> = run.results.jobs.iter().map(shown).collect();
         let expected = [(1, 1, "queue1"), (2, 2, "queue2"), (3, 1, "queue1")];
         assert_eq!(jobs, expected.map(|(number, user, queue)| (number, user, queue.to_owned())));
-        let summary = super::super::summary::Summary::of("trace".to_owned(), &[outcome]).to_json();
+        let summary =
+            super::super::summary::Summary::from_runs("trace".to_owned(), &[run]).to_json();
         assert!(!summary.contains("ada") && !summary.contains("bob"), "{summary}");
     }
 }

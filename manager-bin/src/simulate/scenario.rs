@@ -8,7 +8,7 @@ use jobtap_core::job::Fsd;
 use jobtap_core::simulation::TraceJob;
 use serde::Deserialize;
 
-use super::SimulateError;
+use super::error::{ScenarioFault, SimulateError};
 use crate::files::input;
 
 /// The file.
@@ -35,7 +35,7 @@ struct NodeFailure {
     r#for: Option<Fsd>,
 }
 
-/// Nodes that are reserved for a maintenance.
+/// Nodes that are reserved for maintenance.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Maintenance {
@@ -43,7 +43,7 @@ struct Maintenance {
     /// When it begins, from the start of the trace.
     at: Fsd,
     r#for: Fsd,
-    /// How long before it is known to the scheduler; without it, from the start of the trace.
+    /// How long before its start the scheduler knows of it; if not set, from the start of the trace.
     notice: Option<Fsd>,
 }
 
@@ -63,10 +63,19 @@ struct Burst {
     queue: Option<String>,
 }
 
-/// The most jobs of one burst, so that a slip doesn't take all memory.
+fn parse(path: &Path) -> Result<Scenario, ScenarioFault> {
+    let scenario: Scenario = toml::from_str(&input::text(path)?)?;
+    match scenario.burst.iter().find(|burst| burst.jobs > MOST_JOBS || burst.cores == 0) {
+        Some(burst) if burst.cores == 0 => Err(ScenarioFault::NoCores),
+        Some(_) => Err(ScenarioFault::TooManyJobs { most: MOST_JOBS }),
+        None => Ok(scenario),
+    }
+}
+
+/// The most jobs of one burst, so that a typo doesn't use up all memory.
 const MOST_JOBS: u64 = 10_000_000;
 
-/// Jobs of bursts have numbers from here on, which no trace has.
+/// The first number of jobs of bursts, above the numbers of any trace.
 const FIRST_NUMBER: u64 = 1 << 40;
 
 impl Scenario {
@@ -75,16 +84,7 @@ impl Scenario {
     /// # Errors
     /// It can't be read, or has a mistake.
     pub(crate) fn read(path: &Path) -> Result<Self, SimulateError> {
-        let wrong = |error: &dyn std::fmt::Display| {
-            SimulateError::Option(format!("--what-if={}: {error}", path.display()))
-        };
-        let text = input::text(path).map_err(|error| wrong(&error))?;
-        let scenario: Self = toml::from_str(&text).map_err(|error| wrong(&error))?;
-        match scenario.burst.iter().find(|burst| burst.jobs > MOST_JOBS || burst.cores == 0) {
-            Some(burst) if burst.cores == 0 => Err(wrong(&"a burst needs cores")),
-            Some(_) => Err(wrong(&format!("a burst has at most {MOST_JOBS} jobs"))),
-            None => Ok(scenario),
-        }
+        parse(path).map_err(|fault| SimulateError::Scenario { path: path.to_owned(), fault })
     }
 
     /// Requests with their times in seconds from the start of the trace, which is at `start` in UNIX seconds.
@@ -144,10 +144,10 @@ impl Scenario {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Scenario, String> {
+    fn read(text: &str) -> Result<Scenario, SimulateError> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
-        Scenario::read(file.path()).map_err(|error| error.to_string())
+        Scenario::read(file.path())
     }
 
     #[test]
@@ -184,9 +184,10 @@ mod tests {
 
     #[test]
     fn a_file_with_a_mistake_is_refused_with_its_place() {
-        let error = read("[[node-failure]]\nnode = \"3\"").unwrap_err();
+        let error = read("[[node-failure]]\nnode = \"3\"").unwrap_err().to_string();
         assert!(error.contains("--what-if=") && error.contains("unknown field `node`"), "{error}");
-        let error = read("[[burst]]\nuser=1\nat=\"1s\"\njobs=3\ncores=0\nrun=\"1s\"").unwrap_err();
+        let error = read("[[burst]]\nuser=1\nat=\"1s\"\njobs=3\ncores=0\nrun=\"1s\"");
+        let error = error.unwrap_err().to_string();
         assert!(error.contains("a burst needs cores"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Utilisation and queue length over time, as averages over equal parts of the simulated time.
+//! Utilization and queue length over time, as averages over equal parts of the simulated time.
 
 use jobtap_core::simulation::Results;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ pub(crate) struct Series {
 
 impl Series {
     /// The series of a simulation.
-    pub(crate) fn of(results: &Results) -> Self {
+    pub(crate) fn from_results(results: &Results) -> Self {
         let first = results.jobs.first().map_or(0.0, |job| job.submit);
         let last = results.jobs.iter().filter_map(|job| job.freed).fold(first, f64::max);
         let step = (last.max(results.end.min(last + 1.0)) - first).max(1.0) / PARTS as f64;
@@ -49,7 +49,8 @@ impl Series {
     }
 }
 
-/// Adds a value to the parts from one position to another, to the first and the last one by their share.
+/// Adds a value to the parts from one position to another, to the first and the last part in proportion to
+/// how much of them is covered.
 fn spread(parts: &mut [f64], from: f64, to: f64, value: f64) {
     let last = parts.len() as f64;
     let (from, to) = (from.clamp(0.0, last), to.clamp(0.0, last));
@@ -63,7 +64,7 @@ fn spread(parts: &mut [f64], from: f64, to: f64, value: f64) {
     }
 }
 
-/// A line of characters that shows how a series goes, from 0 to its greatest value, or to `most`.
+/// A line of characters that shows the course of a series, from 0 to its greatest value, or to `most`.
 pub(crate) fn sparkline(values: &[f64], most: Option<f64>, width: usize) -> String {
     const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let each = values.len().div_ceil(width.max(1)).max(1);

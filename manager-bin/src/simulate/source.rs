@@ -1,5 +1,5 @@
-//! Traces from files, compressed or not, and from the generator. A file is read as the simulation goes on, so that
-//! its size doesn't matter.
+//! Traces from files, compressed or not, and from the generator. A file is read while the simulation runs, so
+//! that its size doesn't matter.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -8,19 +8,19 @@ use std::path::{Path, PathBuf};
 use flate2::read::MultiGzDecoder;
 use jobtap_core::simulation::{Counts, Header, Reader, Rules, TraceJob};
 
-use super::SimulateError;
 use super::accounting::{Format, Listed, is_archive, of_recorded};
+use super::error::{LineFault, SimulateError};
 use super::generate::{Generator, Workload};
 use crate::files::input;
 use crate::recorded;
 
-/// The longest line that is read. A longer one is broken.
+/// The longest line that is read. A longer line counts as broken.
 const LONGEST_LINE: u64 = 1 << 16;
 
 /// The most lines in a row without a job: a file that has more is no trace, and may have no end.
 const MOST_BARREN: u64 = 1_000_000;
 
-/// The most bytes of a list that is read whole: accounts of some million jobs.
+/// The most bytes of a list that is read whole: enough for some million jobs.
 const LARGEST_LIST: u64 = 1 << 30;
 
 /// Where the jobs of a simulation come from.
@@ -47,7 +47,7 @@ impl Origin {
     /// Whether it can be read once more, for another policy: a pipe can't.
     pub(crate) fn can_be_read_again(&self) -> bool {
         match self {
-            // Of a file that doesn't exist, the one who opens it tells.
+            // A file that doesn't exist is reported when it is opened.
             Self::File(path) => path.is_file() || path.is_dir() || !path.exists(),
             Self::Generated(_) => true,
         }
@@ -67,7 +67,7 @@ pub(crate) struct Source {
 
 enum Input {
     Lines(Box<dyn BufRead>),
-    /// Those of a list that was read whole, in the order of submission.
+    /// The jobs of a list that was read whole, in the order of submission.
     Listed(std::vec::IntoIter<TraceJob>),
     Generator(Box<Generator>),
 }
@@ -86,7 +86,7 @@ impl Source {
                 let name = path.display().to_string();
                 let mut input = open(path).map_err(|reason| read_error(&name, reason))?;
                 let begin = input.fill_buf().map_err(|reason| read_error(&name, reason))?;
-                match Format::of(begin) {
+                match Format::detect(begin) {
                     _ if is_archive(begin) => Input::Listed(recorded_jobs(path, &mut reader)?),
                     None => Input::Lines(input),
                     Some(format) => Input::Listed(listed(&name, format, input, &mut reader)?),
@@ -95,7 +95,7 @@ impl Source {
             Origin::Generated(workload) => Input::Generator(Box::new(workload.start())),
         };
         if let (true, Some(broken)) = (strict, reader.counts.first_broken.first()) {
-            return Err(SimulateError::Option(format!("{name}: {broken}")));
+            return Err(SimulateError::BrokenList { name, first: broken.clone() });
         }
         Ok(Self { name, strict, reader, input, ended: false, barren: (0, 0) })
     }
@@ -115,7 +115,7 @@ impl Source {
         Ok(&self.reader.header)
     }
 
-    /// Sets the cores of the machine, by which jobs are known to be too large.
+    /// Sets the number of cores of the machine, which tells which jobs are too large.
     pub(crate) fn set_capacity(&mut self, cores: u64) {
         self.reader.set_capacity(cores);
     }
@@ -170,21 +170,21 @@ impl Source {
             self.ended = true;
             return Ok(());
         }
-        let refused = if bytes.len() as u64 == LONGEST_LINE && bytes.last() != Some(&b'\n') {
+        let broken = if bytes.len() as u64 == LONGEST_LINE && bytes.last() != Some(&b'\n') {
             skip_line(input).map_err(|reason| read_error(&self.name, reason))?;
             self.reader.counts.lines += 1;
-            let text = format!("longer than {LONGEST_LINE} bytes");
-            self.reader.broken_line(&text);
-            Some(text)
+            let fault = LineFault::TooLong { most: LONGEST_LINE };
+            self.reader.broken_line(&fault.to_string());
+            Some(fault)
         } else {
             let line = String::from_utf8_lossy(&bytes);
-            self.reader.swf_line(&line).err().map(|error| error.to_string())
+            self.reader.swf_line(&line).err().map(LineFault::Swf)
         };
         self.note_barren()?;
-        match refused {
-            Some(reason) if self.strict => {
+        match broken {
+            Some(fault) if self.strict => {
                 let (name, line) = (self.name.clone(), self.reader.counts.lines);
-                Err(SimulateError::Broken { name, line, reason })
+                Err(SimulateError::Broken { name, line, fault })
             }
             _ => Ok(()),
         }
@@ -192,7 +192,7 @@ impl Source {
 }
 
 impl Source {
-    /// Refuses a file in which no job comes for too long.
+    /// Refuses a file with too many lines in a row without a job.
     fn note_barren(&mut self) -> Result<(), SimulateError> {
         let (lines, jobs) = &mut self.barren;
         let now = self.reader.counts.jobs;
@@ -200,11 +200,8 @@ impl Source {
         *jobs = now;
         match *lines > MOST_BARREN {
             true => {
-                let (name, line) = (&self.name, self.reader.counts.lines);
-                let text = format!(
-                    "{name}: line {line}: {MOST_BARREN} lines in a row have no job that can be simulated"
-                );
-                Err(SimulateError::Option(text))
+                let (name, line) = (self.name.clone(), self.reader.counts.lines);
+                Err(SimulateError::Barren { name, line, most: MOST_BARREN })
             }
             false => Ok(()),
         }
@@ -220,7 +217,7 @@ fn listed(
 ) -> Result<std::vec::IntoIter<TraceJob>, SimulateError> {
     let bytes =
         input::all_of(&mut input, LARGEST_LIST).map_err(|reason| read_error(name, reason))?;
-    let wrong = |reason| SimulateError::Option(format!("{name}: {reason}"));
+    let wrong = |fault| SimulateError::List { name: name.to_owned(), fault };
     let list = format.read(&bytes).map_err(wrong)?;
     let lines = bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
     Ok(in_order(list, lines, reader))
@@ -231,8 +228,7 @@ fn recorded_jobs(
     path: &Path,
     reader: &mut Reader,
 ) -> Result<std::vec::IntoIter<TraceJob>, SimulateError> {
-    let recorded = recorded::jobs(path);
-    let recorded = recorded.map_err(|error| SimulateError::Option(error.to_string()))?;
+    let recorded = recorded::jobs(path)?;
     let jobs = (recorded.jobs.len() + recorded.unusable.len()) as u64;
     Ok(in_order(of_recorded(recorded), jobs, reader))
 }
@@ -283,13 +279,13 @@ fn open(path: &Path) -> std::io::Result<Box<dyn BufRead>> {
     })
 }
 
-/// What was left out and changed, a line each for people; nothing for a clean trace.
+/// Describes what was left out and changed, a line each; empty for a clean trace.
 pub(crate) fn remarks(counts: &Counts) -> Vec<String> {
     let rows = [
         ("jobs without a submit time, left out", counts.no_submit),
         ("jobs without a run time, left out", counts.no_run_time),
         ("jobs without a number of processors, left out", counts.no_processors),
-        ("jobs cancelled before they started, left out", counts.never_ran),
+        ("jobs canceled before they started, left out", counts.never_ran),
         ("parts of jobs with checkpoints, left out", counts.parts),
         ("jobs larger than the machine (--oversized)", counts.oversized),
         ("jobs without a recorded time limit (--time-limits)", counts.no_time_limit),

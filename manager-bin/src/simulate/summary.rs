@@ -9,10 +9,10 @@ use jobtap_core::simulation::{Counts, Distribution, Group, Metrics, RefusedJobs}
 use serde::{Deserialize, Serialize};
 
 use super::machine;
-use super::run::Outcome;
+use super::run::PolicyRun;
 use super::series::{Series, sparkline};
 use super::source::remarks;
-use crate::cli::{Column, Side, table};
+use crate::columns::{Column, Side, table};
 
 /// `summary.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ pub(crate) struct Summary {
     pub(crate) policies: Vec<PolicySummary>,
 }
 
-/// What became of one policy.
+/// The results of one policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PolicySummary {
     /// Its name.
@@ -34,23 +34,23 @@ pub(crate) struct PolicySummary {
     pub(crate) cores: usize,
     /// The schedulers of the queues.
     pub(crate) schedulers: Vec<String>,
-    /// The simulation was interrupted: the figures are those so far.
+    /// Whether the simulation was interrupted: the figures are then those so far.
     pub(crate) interrupted: bool,
     /// What was read, left out and changed.
     pub(crate) read: Counts,
     /// The figures.
     pub(crate) metrics: Metrics,
-    /// Utilisation and queue length over time.
+    /// Utilization and queue length over time.
     pub(crate) series: Series,
     /// What the plugins did.
     pub(crate) plugins: Vec<PluginSummary>,
     /// Why submissions were refused.
     pub(crate) refusals: Vec<RefusedJobs>,
-    /// What the first jobs wait for that had not started at the end.
+    /// The wait reasons of the first few jobs that had not started at the end.
     pub(crate) left: Vec<String>,
     /// The first warnings of the manager.
     pub(crate) log: Vec<String>,
-    /// How many there were.
+    /// The number of all warnings.
     pub(crate) log_lines: u64,
     /// Processes of plugins, which were not run.
     pub(crate) processes: u64,
@@ -72,19 +72,19 @@ pub(crate) struct PluginSummary {
 }
 
 impl Summary {
-    /// The summary of these outcomes.
-    pub(crate) fn of(trace: String, outcomes: &[Outcome]) -> Self {
-        Self { trace, policies: outcomes.iter().map(PolicySummary::of).collect() }
+    /// The summary of these runs.
+    pub(crate) fn from_runs(trace: String, runs: &[PolicyRun]) -> Self {
+        Self { trace, policies: runs.iter().map(PolicySummary::from_run).collect() }
     }
 
-    /// As `summary.json`.
+    /// Returns the text of `summary.json`.
     pub(crate) fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
         text.push('\n');
         text
     }
 
-    /// For a terminal.
+    /// Returns the text for a terminal.
     pub(crate) fn to_text(&self) -> String {
         let mut text = format!("trace   {}\n", self.trace);
         for (index, policy) in self.policies.iter().enumerate() {
@@ -108,7 +108,7 @@ impl Summary {
         for (name, value) in FIGURES {
             rows.push(self.row(name, |policy| value(&policy.metrics)));
         }
-        // The heading is a row, since its names are known only now.
+        // The heading is a row, since the names of the policies are known only at run time.
         table(&columns, rows.into_iter()).trim_start_matches('\n').to_owned()
     }
 
@@ -129,25 +129,25 @@ pub(super) const FIGURES: [Figure; 12] = [
     ("p99 wait", |metrics| duration(metrics.wait.p99)),
     ("mean turnaround", |metrics| duration(metrics.turnaround.mean)),
     ("mean bounded slowdown", |metrics| ratio(metrics.slowdown.mean)),
-    ("utilisation", |metrics| percent(metrics.utilization)),
+    ("utilization", |metrics| percent(metrics.utilization)),
     ("backfill rate", |metrics| percent(metrics.backfill_rate)),
     ("fairness (Jain)", |metrics| format!("{:.3}", metrics.fairness)),
     ("makespan", |metrics| duration(metrics.makespan)),
 ];
 
 impl PolicySummary {
-    fn of(outcome: &Outcome) -> Self {
-        let results = &outcome.results;
+    fn from_run(run: &PolicyRun) -> Self {
+        let results = &run.results;
         Self {
-            policy: outcome.policy.clone(),
-            machine: machine::described(&outcome.resources),
+            policy: run.policy.clone(),
+            machine: machine::described(&run.resources),
             cores: results.cores,
             schedulers: results.scheduler.clone(),
-            interrupted: outcome.interrupted,
-            read: outcome.counts.clone(),
+            interrupted: run.interrupted,
+            read: run.counts.clone(),
             metrics: results.metrics(),
-            series: Series::of(results),
-            plugins: results.plugins.iter().map(PluginSummary::of).collect(),
+            series: Series::from_results(results),
+            plugins: results.plugins.iter().map(PluginSummary::from_handlers).collect(),
             refusals: results.refusals.clone(),
             left: results.left.clone(),
             log: results.log.clone(),
@@ -187,7 +187,7 @@ impl PolicySummary {
         text.push_str(&table(&columns, rows.into_iter()));
         text.push('\n');
         let line = sparkline(&self.series.utilization, Some(1.0), WIDTH);
-        let _ = writeln!(text, "utilisation {:>7}  {line}", percent(metrics.utilization));
+        let _ = writeln!(text, "utilization {:>7}  {line}", percent(metrics.utilization));
         let longest = self.series.pending.iter().copied().fold(0.0, f64::max);
         let line = sparkline(&self.series.pending, None, WIDTH);
         let _ = writeln!(text, "queue   max {longest:>7.0}  {line}");
@@ -247,7 +247,7 @@ impl PolicySummary {
         }
     }
 
-    /// The first reasons for which jobs were refused, and what jobs wait for that never started.
+    /// The first few reasons for refusals and for jobs that had not started at the end.
     pub(super) fn unusual(&self, most: usize) -> Vec<String> {
         let shown = || self.refusals.iter().take(most);
         let refused = shown().map(|of| format!("jobs refused: {} ({})", of.jobs, of.text));
@@ -275,7 +275,7 @@ fn jobs(metrics: &Metrics) -> String {
         (metrics.completed, "completed"),
         (metrics.timeout, "reached their time limit"),
         (metrics.failed, "failed"),
-        (metrics.canceled, "cancelled"),
+        (metrics.canceled, "canceled"),
         (metrics.refused, "refused"),
         (metrics.running, "running"),
         (metrics.pending, "pending"),
@@ -286,7 +286,7 @@ fn jobs(metrics: &Metrics) -> String {
 }
 
 impl PluginSummary {
-    fn of((name, handlers): &(String, Vec<HandlerStats>)) -> Self {
+    fn from_handlers((name, handlers): &(String, Vec<HandlerStats>)) -> Self {
         let mut topics = BTreeMap::new();
         for handler in handlers {
             *topics.entry(handler.topic.clone()).or_default() += handler.calls;
@@ -301,7 +301,7 @@ impl PluginSummary {
     }
 }
 
-/// A time for people: `17s`, `3.5m`, `2.1h`, `9.0d`.
+/// Formats a time for people: `17s`, `3.5m`, `2.1h`, `9.0d`.
 pub(crate) fn duration(seconds: f64) -> String {
     match seconds {
         s if s < 99.95 => format!("{s:.1}s"),

@@ -267,7 +267,7 @@ fn the_generated_crate_builds_without_the_site() {
     let print = || site.build(&format!("--print-crate {}", ejected.display())).ok();
     print();
     // Printing again removes files that the SDK no longer has.
-    let stale = ejected.join("sdk/jobtap-core/src/job/mod/stale.rs");
+    let stale = ejected.join("sdk/jobtap-domain/src/job/mod/stale.rs");
     std::fs::create_dir_all(stale.parent().unwrap()).unwrap();
     std::fs::write(&stale, "").unwrap();
     print();

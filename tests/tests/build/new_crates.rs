@@ -29,7 +29,7 @@ fn a_new_plugin_passes_its_tests_and_builds_into_a_manager() {
     cargo(&site, &["clippy", "--offline", "--locked", "--all-targets", "--", "-D", "warnings"])
         .ok();
 
-    // Neither shows in a test, and the manager waits for both.
+    // None of these shows in a test, and the manager would wait for each.
     let lib = site.read("fair-limits/src/lib.rs");
     for (mistake, advice) in [
         ("std::thread::sleep(Default::default());", "use remote.after(..)"),

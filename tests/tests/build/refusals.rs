@@ -26,7 +26,7 @@ fn each_refusal_names_the_plugin_and_the_remedy() {
         let place = fs::canonicalize(site.path("")).unwrap();
         let said = output.stderr.replace(&*place.to_string_lossy(), "$SITE");
         let said = said.replace(&*cache().to_string_lossy(), "$CACHE");
-        // Cargo says so when another cargo process runs at the same time.
+        // Cargo prints such a line when another cargo process runs at the same time.
         let waits = |line: &str| line.trim_start().starts_with("Blocking waiting for file lock");
         let said: String = said.split_inclusive('\n').filter(|line| !waits(line)).collect();
         let said = format!("exit code {}\n{}", output.code, said.replace("$SITE/./", "$SITE/"));

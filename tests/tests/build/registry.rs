@@ -1,5 +1,5 @@
-//! Plugins can come from a site's own registry: the newest matching version is used and recorded with its
-//! checksum. Nothing is compiled, and the registry is a mirror on disk, as cargo's configuration can name one.
+//! Plugins can come from a site's own registry: the newest matching version is used and recorded with its checksum.
+//! Nothing is compiled, and cargo's configuration replaces the registry by a mirror on disk.
 
 use jobtap_tests::site::Site;
 use serde_json::Value;
@@ -8,7 +8,7 @@ const INDEX: &str = "sparse+https://crates.site.example/index/";
 
 const TEXT: &str = "[manager]\nname = \"site-manager\"\n\n[registries]\nsite = \"sparse+https://crates.site.example/index/\"\n\n[[plugin]]\nname = \"probe\"\nversion = \"0.1\"\nregistry = \"site\"\n";
 
-/// Returns the checksum of a version of `probe`, made of one digit for each version.
+/// Returns the made-up checksum of a version of `probe`, which repeats one digit.
 fn checksum(digit: &str) -> String {
     digit.repeat(64)
 }

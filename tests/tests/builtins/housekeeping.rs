@@ -1,5 +1,5 @@
-//! `housekeeping` with real scripts: nodes stay allocated until the scripts exit, commands list and kill the
-//! scripts, and a restarted manager repeats those that a kill interrupted.
+//! `housekeeping` with real scripts: nodes stay allocated until the scripts exit, commands list and kill the scripts,
+//! and a restarted manager repeats those that were interrupted when it was killed.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! The builtins that run scripts, signal jobs or keep usage do so with real processes, and what they
-//! promise holds when the manager is killed in the middle.
+//! The builtins that run scripts, signal jobs or record usage, with real processes. What they promise also holds when
+//! the manager is killed in between.
 #![allow(clippy::unwrap_used)]
 
 mod housekeeping;

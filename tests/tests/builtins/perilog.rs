@@ -170,7 +170,7 @@ fn a_prolog_over_its_time_limit_ends_with_its_children() {
     assert_eq!(note(&m, &id), format!("prolog timed out on {} (rank 0)", host()));
     all_end(&polite);
 
-    // A script that ignores SIGTERM, as its child does.
+    // A script that ignores SIGTERM, and so does its child.
     let stubborn = format!("trap '' TERM; {}", waits(&file));
     m.configure(&config(&stubborn, "", "timeout = \"0.5s\"\nkill-timeout = 0.5\n"));
     m.jobtap("config reload").ok();

@@ -1,12 +1,12 @@
-//! `job attach` and the other commands that show output: input and signals reach the job, and output is shown at the pace
-//! of its reader, however long it is.
+//! `job attach` and the other commands that show output: input and signals reach the job, and output of any length is
+//! shown at the pace of its reader.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 
 use jobtap_tests::{Manager, Process, jobtap, run, send, spawn, until};
 
-/// The lines of output of a job that prints much.
+/// The number of lines that a job with long output prints.
 const LINES: usize = 3_000_000;
 
 /// Submits a job that prints much, and waits for its end.
@@ -16,7 +16,7 @@ fn long_output(m: &Manager) -> String {
     id
 }
 
-/// What the line of this name in the process's status says, in MiB.
+/// Returns a value of `/proc/PID/status`, such as `VmRSS`, in MiB.
 fn memory(pid: u32, name: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
@@ -54,7 +54,7 @@ fn input_of_attach_reaches_a_submitted_job() {
     assert_eq!(attach_with(&m, &[&id], "hello\n"), "hello\n");
     let log = m.jobtap(&format!("job eventlog -p input {id}")).ok();
     assert!(log.contains("data=\"aGVsbG8K\""), "{log}");
-    // Before the job has started.
+    // Input may also come before the job has started.
     m.jobtap("queue stop").ok();
     let id = m.submit("cat");
     let mut command = m.command(["job", "attach", &id]);
@@ -95,7 +95,7 @@ fn long_output_is_shown_whole_in_little_memory() {
         let mut lines = BufReader::new(command.stdout.take().unwrap()).lines();
         for at in 1..=LINES {
             assert_eq!(lines.next().unwrap().unwrap(), at.to_string());
-            // What waits to be written then is more than the pipe holds, so that it hasn't ended.
+            // The rest of the output is more than the pipe holds, so the command still runs here.
             if at == LINES - 200_000 {
                 let most = memory(command.id(), "VmHWM");
                 assert!(most < 128, "{words:?} took {most} MiB");
@@ -137,12 +137,22 @@ fn the_last_lines_are_those_before_the_end() {
     let expected = format!("{}\n{}\n{LINES}", LINES - 2, LINES - 1);
     assert_eq!(m.jobtap(&format!("job attach --tail=3 {id}")).ok(), expected);
     assert_eq!(m.jobtap(&format!("job attach --tail=0 {id}")).ok(), "");
-    // Of a job that runs, those so far and all that follow.
+    // For a running job, the last lines so far and all that follow.
     let id = m.submit_args(&["sh", "-c", "seq 1 20; read x; echo $x"]);
     until("it has printed", || {
-        m.jobtap(&format!("job eventlog -p output {id}")).stdout.contains("20")
+        m.jobtap(&format!("job eventlog -p output {id}")).stdout.contains(r#"data="20\n""#)
     });
-    assert_eq!(attach_with(&m, &["--tail=2", &id], "more\n"), "19\n20\nmore\n");
+    let mut command = m.command(["job", "attach", "--tail=2", &id]);
+    let mut attach = spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()));
+    let mut shown = BufReader::new(attach.stdout.take().unwrap());
+    let mut text = String::new();
+    // The job prints what it reads: before the lines so far are shown, that would be one of them.
+    while !text.ends_with("20\n") {
+        assert_ne!(shown.read_line(&mut text).unwrap(), 0, "{text}");
+    }
+    attach.stdin.take().unwrap().write_all(b"more\n").unwrap();
+    shown.read_to_string(&mut text).unwrap();
+    assert_eq!((attach.wait().unwrap().success(), &*text), (true, "19\n20\nmore\n"));
     m.jobtap("queue stop").ok();
     let id = m.submit("true");
     let refused = m.jobtap(&format!("job attach --tail {id}"));
@@ -170,7 +180,7 @@ fn a_signal_ends_a_wait_for_a_job_that_has_not_begun() {
         let mut command = m.command(words);
         let command = command.stdin(Stdio::null()).stderr(Stdio::piped());
         let mut waits = spawn(command);
-        // It catches signals when it follows the job, which the manager counts.
+        // The command catches signals once it watches the job.
         until("the signals are caught", || catches_terminate(waits.id()));
         send("TERM", waits.id());
         assert_eq!(waits.wait().unwrap().code(), Some(143), "{words:?}");

@@ -94,7 +94,7 @@ fn listings_and_times_tell_of_a_nested_manager() {
     let listed = m.jobtap_args(&["jobs", "-no", fields, &id]).ok();
     assert_eq!(listed, "2 0% 100% 0|");
     assert_eq!(m.jobtap_args(&["jobs", "-no", "{instance.stats}", &id]).ok(), "PD:1 R:1 CD:0 F:0");
-    // Neither the job nor the instance lasts for ever.
+    // Both the instance and its job have a time limit.
     for left in [inner("job timeleft"), inner(&format!("job timeleft {job}"))] {
         let left: u32 = left.ok().parse().unwrap();
         assert!((1..=600).contains(&left), "{left}");
@@ -126,7 +126,7 @@ fn jobs_of_a_nested_manager_know_which_jobs_enclose_them() {
     assert_eq!(inner("getattr parent-kvs-namespace").ok(), format!("job-{}", number(&id)));
     let script = directory.path().join("script");
     std::fs::write(&script, shown).unwrap();
-    // What the submitter inherited is that of another job.
+    // What the submitter inherited belongs to another job, and must not be passed on.
     let words =
         format!("run --env=FLUX_JOB_ID_PATH=/x --env=FLUX_KVS_NAMESPACE=x sh {}", script.display());
     let below = inner(&words).ok();

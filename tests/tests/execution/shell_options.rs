@@ -54,7 +54,7 @@ fn input_of_a_terminal_ends_where_that_of_its_client_does() {
         job.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
         let output = job.wait_with_output().unwrap();
         let output = String::from_utf8(output.stdout).unwrap().replace("\r\n", "\n");
-        // The terminal echoes what is typed, and its end of file as `^D` and two backspaces.
+        // The terminal echoes what is typed, and echoes the end of file as `^D` and two backspaces.
         assert_eq!(output.replace("^D\u{8}\u{8}", ""), printed, "{input:?}");
     }
     assert_eq!(m.jobtap("run --input=/dev/null -o pty true").code, 1);
@@ -73,7 +73,7 @@ fn output_of_a_terminal_goes_to_a_file() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "out\r\nerr\r\n");
 }
 
-/// Runs a command in a terminal, as script(1) makes it.
+/// Runs a command in a terminal that script(1) opens.
 fn in_terminal(m: &Manager, words: &str) -> Process {
     let line = format!("stty rows 40 cols 100; exec {} {words}", jobtap().display());
     let mut command = m.command([""; 0]);
@@ -115,7 +115,7 @@ fn an_allocation_in_a_terminal_is_an_interactive_shell() {
     let mut alloc = in_terminal(&m, "alloc -n1");
     let mut keys = alloc.stdin.take().unwrap();
     let mut screen = BufReader::new(alloc.stdout.take().unwrap());
-    // Keys are passed on from the start of the job on.
+    // Keys are passed on once the job has started.
     let mut until = |text: &str| {
         let mut seen = Vec::new();
         let mut byte = [0];
@@ -159,7 +159,7 @@ fn tasks_are_bound_to_cpus_on_request() {
     assert_eq!(of(&[]), free, "not unless it is asked for");
     assert_eq!(of(&["-o", "cpu-affinity=off"]), free);
     assert_eq!(of(&["-n2", "-o", "cpu-affinity=map:0"]), "0 0");
-    // Core 0 of the test's nodes is on every host.
+    // Every host has a core 0, as the test's nodes do.
     assert_eq!(of(&["-o", "cpu-affinity=per-task"]), "0");
     assert_eq!(of(&["-o", "cpu-affinity"]), "0");
     for (option, text) in [
@@ -204,7 +204,7 @@ fn a_job_gets_a_signal_before_its_time_is_over() {
     let script = "trap 'echo caught; exit 3' USR1; while :; do sleep 0.1; done";
     let output = m.jobtap_args(&["run", "-t60s", "--signal=USR1@58s", "sh", "-c", script]);
     assert_eq!((output.code, output.stdout.as_str()), (3, "caught\n"), "{output:?}");
-    // A later update of the time that leaves less than that sends it at once.
+    // An update of the duration that leaves less time than that sends the signal at once.
     let id = m.submit("-t10m --signal=TERM@5m sleep 600");
     m.wait(&id, "start");
     m.jobtap(&format!("update {id} duration=200")).ok();
@@ -243,6 +243,6 @@ fn a_cancellation_ends_tasks_that_hold_out_against_their_time_limit() {
     m.wait(&id, "exception");
     m.jobtap(&format!("cancel {id}")).ok();
     m.wait(&id, "clean");
-    // Not 137, by SIGKILL: it was not left to the kill timeout.
+    // Not 137, as by the SIGKILL that follows the kill timeout.
     assert_eq!(m.field(&id, "returncode"), "143");
 }

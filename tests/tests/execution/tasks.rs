@@ -5,7 +5,8 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use jobtap_tests::{Manager, clean, jobtap, run, spawn, temporary, until};
+use jobtap_tests::leftovers::{parent, shepherds_of};
+use jobtap_tests::{Manager, clean, jobtap, run, send, spawn, temporary, until};
 
 #[test]
 fn a_job_has_its_users_directory_environment_and_ranks() {
@@ -195,66 +196,86 @@ fn input_comes_from_a_file() {
     assert!(missing.stderr.contains("cannot open input file"), "{missing:?}");
 }
 
-/// Returns the process that started a job's task.
-fn shepherd_of(m: &Manager, id: &str, pids: &Path) -> String {
-    m.wait(id, "start");
-    until("the task has told its parent", || {
-        std::fs::read_to_string(pids).is_ok_and(|text| text.ends_with('\n'))
-    });
-    std::fs::read_to_string(pids).unwrap()
+/// Kills the shepherd and its forker, the parent of this job's task.
+fn kill_both(m: &Manager) {
+    let both = shepherds_of(&m.statedir);
+    assert_eq!(both.len(), 2, "the shepherd and its forker");
+    // They are stopped first, so that neither can take the place of the other.
+    for signal in ["STOP", "KILL"] {
+        both.iter().for_each(|pid| send(signal, *pid));
+    }
 }
 
 #[test]
-fn the_death_of_a_busy_shepherd_drains_its_node() {
+fn jobs_whose_shepherd_and_forker_die_are_lost_and_their_nodes_stay_in_use() {
     let directory = temporary();
     let mut m = Manager::start_in(
         jobtap(),
         &directory.path().join("state"),
         &["--test-size=2".as_ref(), "--test-hosts=n[0-1]".as_ref()],
     );
-    let kill = |pid: &str| run(Command::new("kill").args(["-9", pid])).ok();
-    let script = |file: &Path| format!("echo $PPID $$ >{}; exec sleep 600", file.display());
-    let reasons = |m: &Manager| {
-        m.jobtap_args(&["resource", "drain", "-n", "-o", "{state} {reason} {nodelist}"]).ok()
+    let started = |m: &Manager| {
+        let lost = m.submit("-N1 sleep 600");
+        m.wait(&lost, "start");
+        let task = m.jobtap(&format!("job hostpids {lost}")).ok();
+        (lost, task.rsplit(':').next().unwrap().to_owned())
+    };
+    let is_lost = |m: &Manager, lost: &str, task: &str| {
+        m.wait(lost, "clean");
+        let log = m.jobtap(&format!("job eventlog {lost}")).ok();
+        assert!(log.contains(r#"type="exec" severity=0 note="job is lost: "#), "{log}");
+        until("what is left of it is killed", || !Path::new("/proc").join(task).exists());
+        assert_eq!(m.jobtap("resource drain -n -o {nodelist}").ok(), "");
     };
 
-    // The shepherd dies while a manager runs.
-    let first = directory.path().join("first");
-    let lost = m.submit_args(&["-N1", "sh", "-c", &script(&first)]);
+    // While a manager runs.
+    let (lost, task) = started(&m);
     let waits = m.submit("-N2 true");
-    let pids = shepherd_of(&m, &lost, &first);
-    let (shepherd, task) = pids.trim().split_once(' ').unwrap();
-    kill(shepherd);
-    m.wait(&lost, "clean");
-    let log = m.jobtap(&format!("job eventlog {lost}")).ok();
-    assert!(
-        log.contains(r#"type="exec" severity=0 note="job is lost: the shepherd ended"#),
-        "{log}"
-    );
-    let node = m.field(&lost, "nodelist");
-    assert_eq!(reasons(&m), format!("drained shepherd lost: jobs may run on {node}"));
-    assert_eq!(m.field(&waits, "state"), "SCHED");
-    let why = m.jobtap(&format!("job why {waits}")).ok();
-    assert!(why.ends_with(&format!("{node} (shepherd lost: jobs may run on)")), "{why}");
-    // The other node runs jobs at once, this one when it has been undrained.
-    assert_eq!(m.jobtap("run --urgency=20 -N1 true").code, 0);
-    kill(task);
-    m.jobtap(&format!("resource undrain {node}")).ok();
+    kill_both(&m);
+    is_lost(&m, &lost, &task);
     m.wait(&waits, "clean");
     assert_eq!(m.field(&waits, "result"), "COMPLETED");
 
-    // The shepherd dies while no manager runs.
-    let second = directory.path().join("second");
-    let lost = m.submit_args(&["-N1", "sh", "-c", &script(&second)]);
-    let pids = shepherd_of(&m, &lost, &second);
-    let (shepherd, task) = pids.trim().split_once(' ').unwrap();
+    // While no manager runs.
+    let (lost, task) = started(&m);
     m.kill();
-    kill(shepherd);
-    kill(task);
+    kill_both(&m);
     m.start_again();
-    m.wait(&lost, "clean");
-    let node = m.field(&lost, "nodelist");
-    assert_eq!(reasons(&m), format!("drained shepherd lost: jobs may run on {node}"));
+    is_lost(&m, &lost, &task);
+    assert_eq!(m.jobtap("run -N2 true").code, 0);
+}
+
+/// Without the forker, a job that killed its parent ended all other jobs.
+#[test]
+fn a_job_that_kills_its_parent_ends_no_other() {
+    let m = Manager::start(jobtap());
+    let sleeps = m.submit("sleep 2");
+    m.wait(&sleeps, "start");
+    let kills = m.submit_args(&["sh", "-c", "kill -9 $PPID"]);
+    assert_eq!(m.jobtap("run echo fine").ok(), "fine");
+    for id in [&kills, &sleeps] {
+        m.wait(id, "clean");
+        assert_eq!(m.field(id, "result"), "COMPLETED");
+    }
+}
+
+#[test]
+fn jobs_go_on_when_their_shepherd_is_killed() {
+    let m = Manager::start(jobtap());
+    let directory = temporary();
+    let go = directory.path().join("go");
+    run(Command::new("mkfifo").arg(&go)).ok();
+    let script = format!("cat {}; exit 3", go.display());
+    let id = m.submit_args(&["sh", "-c", &script]);
+    m.wait(&id, "start");
+    let both = shepherds_of(&m.statedir);
+    let shepherd = both.iter().find(|pid| parent(**pid).is_none_or(|pid| !both.contains(&pid)));
+    send("KILL", *shepherd.unwrap());
+    assert_eq!(m.jobtap("run echo fine").ok(), "fine");
+    std::fs::write(go, "told\n").unwrap();
+    assert_eq!(m.jobtap(&format!("job attach {id}")).stdout, "told\n");
+    assert_eq!(m.field(&id, "returncode"), "3");
+    assert_eq!(m.jobtap("resource drain -n -o {nodelist}").ok(), "");
 }
 
 #[test]
@@ -291,7 +312,7 @@ fn the_taskmap_follows_the_nodes() {
     fails("--nodeid=9 0,2;1,3", "failed to get nodeid for task 9: No such file or directory");
     fails("0;0", "error decoding taskmap: duplicate taskid specified: 0");
     fails("9999999999", "Unable to get job taskmap: no such job");
-    // One that has not started is waited for; one that never starts has none.
+    // The command waits for a job that has not started; a job that never starts has no taskmap.
     let held = m.submit("--urgency=hold true");
     let mut waits = m.command(["job", "taskmap", &held]);
     let waits = spawn(waits.stdout(Stdio::piped()));

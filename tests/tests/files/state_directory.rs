@@ -59,7 +59,7 @@ fn home() -> tempfile::TempDir {
     home
 }
 
-/// Runs a `start` that will be refused, with the standard input of a daemon.
+/// Runs `start` with these options and with the standard input of a daemon.
 fn start(args: &[&OsStr]) -> Output {
     run(clean(jobtap()).arg("start").args(args).arg("true"))
 }
@@ -91,7 +91,7 @@ fn a_home_directory_is_refused_and_left_unchanged() {
     }
     let restored = ["kvs", "restore", "--state-dir", path];
     refused(run(clean(jobtap()).env("HOME", path).args(restored).arg(&archive)), text);
-    // To inspect is to make nothing, in a home or elsewhere.
+    // An inspection makes no files, in a home directory or elsewhere.
     refused(start(&[recovery.as_ref()]), "holds no state of a manager");
     assert_eq!(content(home.path()), before);
 }
@@ -289,7 +289,7 @@ fn a_start_removes_what_killed_managers_left() {
         output.read_exact(&mut [0]).unwrap();
         (manager, input)
     });
-    // A shepherd that outlives a manager without a state directory would remove its directory itself.
+    // A shepherd that outlives a manager without a state directory would remove that manager's directory itself.
     for made in fs::read_dir(&folder).unwrap() {
         shepherds_of(&made.unwrap().path()).into_iter().for_each(|pid| send("KILL", pid));
     }

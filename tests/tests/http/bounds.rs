@@ -26,11 +26,11 @@ fn a_request_that_is_too_long_is_refused() {
     let token = format!("Authorization: Bearer {TOKEN}");
     let words = site.send(&[&token], "job-list.list", &long).refused(413, EMSGSIZE);
     assert!(words.contains("1048576 bytes"), "{words}");
-    // Those of clients without the token are shorter, so that all of them have room together.
+    // Requests without the token must be shorter, so that those of all clients have room together.
     let shorter = format!("{{\"constraint\":\"{}\"}}", "x".repeat(64 << 10));
     let words = site.send(&[], "job-list.list", &shorter).refused(413, EMSGSIZE);
     assert!(words.contains("65536 bytes"), "{words}");
-    // Also without its length.
+    // A request without its length is refused, too.
     let mut socket = site.connect();
     let head = format!(
         "POST /v1/job-list.list HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
@@ -43,7 +43,7 @@ fn a_request_that_is_too_long_is_refused() {
     socket.read_exact(&mut reply).unwrap();
     assert_eq!(&reply, b"HTTP/1.1 413");
     let header = format!("X: {}", "x".repeat(1 << 20));
-    // What the manager has not read resets the connection, perhaps before the response is read.
+    // Data that the manager has not read resets the connection, perhaps before the client reads the response.
     let status = site.ask("GET /healthz", &[&header], "").status;
     assert!(matches!(status, 431 | 0), "{status}");
     assert_eq!(site.ask("GET /healthz", &["X: x"; 100], "").status, 431);
@@ -52,7 +52,7 @@ fn a_request_that_is_too_long_is_refused() {
 #[test]
 fn a_header_has_at_most_64_kib() {
     let site = Site::open("");
-    // Until the header is as long as may be, and one byte more, with what every request here has.
+    // A header of exactly the limit and one of a byte more, including what every request here has.
     let line = |bytes: usize| format!("X: {}", "x".repeat(bytes - "X: \r\n".len()));
     let rest = format!(
         "GET /healthz HTTP/1.1\r\nConnection: close\r\nContent-Length: 0\r\nHost: {}\r\n\r\n",
@@ -62,7 +62,7 @@ fn a_header_has_at_most_64_kib() {
     assert_eq!(site.ask("GET /healthz", &[&line(most)], "").status, 200);
     for bytes in [most + 1, 100 * 1024 - rest.len()] {
         let reply = site.ask("GET /healthz", &[&line(bytes)], "");
-        // What the parser refuses has no content, and may reset the connection before the response is read.
+        // A refusal by the parser has no content, and may reset the connection before the response is read.
         assert!(matches!(reply.status, 431 | 0), "{bytes}: {reply:?}");
     }
     let words = site.ask("GET /healthz", &[&line(most + 1)], "").refused(431, EMSGSIZE);
@@ -73,7 +73,7 @@ fn a_header_has_at_most_64_kib() {
 fn a_client_that_sends_no_header_is_disconnected() {
     let site = Site::open("");
     let mut sockets = [site.connect(), site.connect()];
-    // Neither a client that says nothing nor one that never ends its header.
+    // One client sends nothing, and the other never ends its header.
     sockets[1].write_all(b"GET /healthz HTTP/1.1\r\n").unwrap();
     let begun = Instant::now();
     for mut socket in sockets {
@@ -83,7 +83,7 @@ fn a_client_that_sends_no_header_is_disconnected() {
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
 }
 
-/// Asserts that everyone who should be served is, whatever others do.
+/// Asserts that all kinds of requests are served, whatever other clients do.
 #[track_caller]
 fn all_are_served(site: &Site) {
     for _ in 0..3 {
@@ -100,7 +100,7 @@ fn clients_that_keep_their_connections_lock_nobody_out() {
     let site = Site::with_token("");
     let ask = |socket: &mut TcpStream| {
         let request = format!("GET /healthz HTTP/1.1\r\nHost: {}\r\n\r\n", site.address);
-        // Those that gave way are closed.
+        // Connections that gave way to others are closed.
         let _ = socket.write_all(request.as_bytes());
     };
     let mut clients: Vec<TcpStream> = (0..300).map(|_| site.connect()).collect();
@@ -181,7 +181,7 @@ fn streams_that_are_not_read_take_little_memory() {
     }
     all_are_served(&site);
     let grown = memory(&site).saturating_sub(before);
-    // The jobs themselves take a part of it.
+    // The jobs themselves take a part of this memory.
     assert!(grown < 128, "{grown} MiB more than {before} MiB");
     drop((changes, journals));
 }

@@ -18,7 +18,7 @@ const ENTER: &str = "\u{e007}";
 pub(crate) const DOWN: &str = "\u{e015}";
 pub(crate) const ESCAPE: &str = "\u{e00c}";
 
-/// A browser with one window. It is ended when this is dropped.
+/// A browser with one window, which ends when this value is dropped.
 pub(crate) struct Browser {
     driver: Child,
     port: u16,
@@ -28,7 +28,7 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    /// Starts a browser; `None`, with a line that says so, where none is installed.
+    /// Starts a browser. Where none is installed, prints that and returns `None`.
     #[allow(clippy::print_stdout)]
     pub(crate) fn start() -> Option<Self> {
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -143,7 +143,7 @@ impl Browser {
         text.as_str().unwrap().to_owned()
     }
 
-    /// Waits until the text of an element contains another one.
+    /// Waits until an element shows a text.
     #[track_caller]
     pub(crate) fn until_shown(&self, selector: &str, text: &str) {
         until(&format!("{text:?} in {selector}"), || self.text(selector).contains(text));
@@ -169,7 +169,7 @@ impl Browser {
         self.command(&format!("element/{element}/click"), &json!({}));
     }
 
-    /// Has the page take the user's preference to be `scheme`, `light` or `dark`.
+    /// Sets the color scheme that the user prefers, `light` or `dark`.
     pub(crate) fn prefer(&self, scheme: &str) {
         let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
         let command =
@@ -177,8 +177,8 @@ impl Browser {
         self.command("goog/cdp/execute", &command);
     }
 
-    /// What the browser has complained of: errors of scripts, and what the page's policy has kept out.
-    /// Responses that are refusals are no fault of the page.
+    /// The browser's complaints: script errors, and what the page's content security policy has blocked. Responses that
+    /// are refusals are left out, since they are no fault of the page.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let log = self.command("se/log", &json!({"type": "browser"}));
         let entries = log.as_array().unwrap().iter();
@@ -189,7 +189,8 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // It ends the browser, which would outlive its driver. A test that fails here may have failed before.
+        // This ends the browser, which would outlive its driver. After a failed test it must not panic again, so errors
+        // are ignored.
         if !self.session.is_empty() && !std::thread::panicking() {
             self.ask("DELETE", &format!("/session/{}", self.session), &json!({}));
         } else if let Ok(mut socket) = TcpStream::connect(("127.0.0.1", self.port)) {

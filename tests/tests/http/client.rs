@@ -36,7 +36,7 @@ impl Site {
         Self::start(jobtap_tests::jobtap(), "token-file", more)
     }
 
-    /// Starts a manager without a token that finds this script in the place of getent(1).
+    /// Starts a manager without a token that finds this script in place of getent(1).
     pub(crate) fn with_getent(script: &str) -> Self {
         use std::os::unix::fs::PermissionsExt;
 
@@ -92,7 +92,7 @@ impl Site {
         self.ask(&format!("GET {path}"), &[], "")
     }
 
-    /// Sends a request with a `Host` unless the header has one.
+    /// Sends a request, with a `Host` unless `lines` has one.
     pub(crate) fn ask(&self, what: &str, lines: &[&str], content: &str) -> Reply {
         let host = format!("Host: {}", self.address);
         let mut all = lines.to_vec();
@@ -108,12 +108,12 @@ impl Site {
         socket
     }
 
-    /// The events of a stream with the token, as they come.
+    /// Opens a stream with the token.
     pub(crate) fn stream(&self, topic: &str, payload: &Value) -> Stream {
         self.stream_as(Some(TOKEN), topic, payload)
     }
 
-    /// The events of a stream, as they come.
+    /// Opens a stream, whose events are read as they come.
     pub(crate) fn stream_as(&self, token: Option<&str>, topic: &str, payload: &Value) -> Stream {
         let rights = token.map(|token| format!("Authorization: Bearer {token}\r\n"));
         let mut socket = self.connect();
@@ -183,7 +183,7 @@ impl Reply {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The JSON of a request that was carried out.
+    /// Asserts that the request was carried out, and returns the JSON of the response.
     #[track_caller]
     pub(crate) fn ok(&self) -> Value {
         assert_eq!(self.status, 200, "{self:?}");
@@ -225,7 +225,7 @@ impl Stream {
             if self.0.read_line(&mut line).unwrap() == 0 {
                 return None;
             }
-            // Lines with the sizes of chunks are between them.
+            // Lines with the sizes of chunks are skipped.
             if let Some(event) = line.strip_prefix("event: ") {
                 name = event.trim().to_owned();
             } else if let Some(data) = line.strip_prefix("data: ") {

@@ -1,12 +1,13 @@
-//! Texts that users, plugins and administrators choose are shown as texts, in the page and in the report of a simulation.
+//! Texts that users, plugins and administrators choose are shown as text, in the page and in the report of a
+//! simulation.
 
 use jobtap_tests::{clean, jobtap, run, temporary};
 
 use crate::browser::Browser;
 use crate::client::{Site, TOKEN};
 
-/// What would run, load or hide something, if it were taken for more than text: elements, the end of a script or of an
-/// attribute, an address that is a script, control characters, and those that turn the direction of the text.
+/// A text that would run, load or hide something if it were taken for more than text: elements, the end of a script or
+/// of an attribute, an address that is a script, control characters, and one that changes the direction of text.
 const HOSTILE: &str = "\"'><img src=x onerror=document.title='ran'></script><script>document.title='ran'</script>\
      <b class=planted>`${document.title='ran'}` javascript:alert(1)\u{1b}[2J\u{7}\u{202e}\u{0}end";
 
@@ -22,7 +23,7 @@ fn is_text_only(browser: &Browser, place: &str, title: &str) {
     assert_eq!(browser.complaints(), [""; 0], "{place}");
 }
 
-/// The text without the character that no argument of a command can have.
+/// The text without NUL, which no argument of a command can contain.
 fn argument() -> String {
     HOSTILE.replace('\0', "")
 }

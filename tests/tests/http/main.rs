@@ -1,4 +1,4 @@
-//! The services over HTTP: who may do what, what is refused, and what a client can't use up.
+//! The services over HTTP: who may do what, what is refused, and how much a client can use.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used)]
 
 mod bounds;

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::client::Site;
 
-/// The value of a metric, by its name with its labels as they are written.
+/// The value of a metric, given by its name and labels as they are written.
 fn value(text: &str, name: &str) -> f64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("{name} is missing in:\n{text}")).parse().unwrap()
@@ -82,7 +82,7 @@ fn promtool_has_nothing_to_say() {
         (output.status.success(), String::from_utf8(output.stderr).unwrap())
     };
     assert_eq!(check(&reply.text), (true, String::new()));
-    // That the tool does object to something.
+    // The tool does object to bad metrics.
     assert!(!check("jobtap_bad 1\njobtap_bad 1\n").0);
     run(Command::new("promtool").arg("--version")).ok();
 }

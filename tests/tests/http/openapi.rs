@@ -1,4 +1,4 @@
-//! The OpenAPI document, and a client that a stock generator makes of it.
+//! The OpenAPI document, and a client that a stock generator makes from it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,7 +17,8 @@ fn the_command_prints_what_the_manager_serves() {
     assert_eq!(printed["openapi"], "3.1.0");
 }
 
-/// The Python with the tools of these tests, `JOBTAP_PYTHON` or `python3`, if it has this module; says so if it hasn't.
+/// The Python of these tests, `JOBTAP_PYTHON` or `python3`, if it has this module. Prints that a test is skipped if
+/// not.
 #[allow(clippy::print_stdout)]
 fn python_with(module: &str) -> Option<PathBuf> {
     let python = std::env::var_os("JOBTAP_PYTHON").unwrap_or_else(|| "python3".into());
@@ -86,7 +87,7 @@ fn a_generated_python_client_submits_a_job_and_waits_for_it() {
     generate.args(["-m", "openapi_python_client", "generate", "--path"]).arg(&file);
     let generated = run(generate.arg("--output-path").arg(&out));
     assert_eq!(generated.code, 0, "{generated:?}");
-    // Each service that could not be read is named.
+    // The generator warns about each service that it can't read.
     assert!(!generated.stderr.contains("WARNING parsing"), "{generated:?}");
     assert!(!generated.stdout.contains("WARNING parsing"), "{generated:?}");
 

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::browser::{Browser, DOWN, ESCAPE};
 use crate::client::{Site, TOKEN};
 
-/// The texts of the rows in sight, joined.
+/// The visible rows, as an expression of JavaScript.
 const ROWS: &str = "[...document.querySelectorAll('#table .body .row:not([hidden])')]";
 
 fn rows_with(text: &str) -> String {
@@ -18,7 +18,7 @@ fn live(browser: &Browser, site: &Site) {
     browser.until_shown("#link", "live");
 }
 
-/// Gives the page the token, as a user does.
+/// Enters the token in the page, as a user does.
 fn give_token(browser: &Browser, token: &str) {
     browser.click("#token-open");
     browser.enter(token);
@@ -32,7 +32,7 @@ fn jobs_are_shown_as_they_change() {
     site.m.wait(&before, "clean");
     live(&browser, &site);
     browser.until("jobs of before are listed", &rows_with("before"));
-    // The page is not loaded again for what follows.
+    // A mark that would be lost if the page were loaded again.
     browser.value("document.body.dataset.marked = 'yes'");
     let held = site.m.submit("--job-name=later --urgency=hold true");
     browser.until("a new job is shown", &rows_with("later"));
@@ -45,13 +45,13 @@ fn jobs_are_shown_as_they_change() {
     assert_eq!(browser.complaints(), [""; 0]);
 }
 
-/// The user of the job that is shown first.
+/// The selector of the user in the first row.
 const FIRST_USER: &str = "#table .body .row .user";
 
 #[test]
 fn users_have_their_names_when_the_directory_has_said_them() {
     let Some(browser) = Browser::start() else { return };
-    // A directory that is slow, until the test says otherwise.
+    // A user directory that doesn't respond until the test makes the file `up`.
     let site = Site::with_getent(
         "dir=${0%/*}; echo \"$*\" >> $dir/asked; until [ -e $dir/up ]; do sleep 0.05; done\n\
          [ \"$1\" = passwd ] && echo \"ada:x:$3:100::/:/bin/sh\"",
@@ -62,7 +62,7 @@ fn users_have_their_names_when_the_directory_has_said_them() {
     browser.until_shown(FIRST_USER, &number);
     let asked = site.files.path().join("asked");
     jobtap_tests::until("the directory is asked", || asked.exists());
-    // Everything goes on meanwhile, for the page and for others.
+    // Meanwhile everything goes on, for the page and for others.
     site.read("job-list.job-stats", json!({})).ok();
     let other = site.m.submit("--job-name=other true");
     site.m.wait(&other, "clean");
@@ -72,13 +72,13 @@ fn users_have_their_names_when_the_directory_has_said_them() {
     browser.until_shown(FIRST_USER, "ada");
     browser.value(&format!("location.hash = '#jobs/' + {ROWS}[0].dataset.key"));
     browser.until_shown("#job-body .facts", "ada");
-    // The filter finds both, as for the queue or the host.
+    // The filter finds users by name, as it finds queues and hosts.
     for (words, found) in [("ada", "2 jobs"), (" -ada", "0 of 2 jobs")] {
         browser.click("#filter");
         browser.keys(words);
         browser.until_shown("#shown", found);
     }
-    // Another page learns it from the manager, which doesn't ask again.
+    // Another page gets the name from the manager, which doesn't ask the directory again.
     browser.open(&site.address);
     browser.until_shown(FIRST_USER, "ada");
     let asked = std::fs::read_to_string(asked).unwrap();
@@ -99,7 +99,7 @@ fn an_unknown_user_stays_a_number() {
         "performance.getEntriesByType('resource')
         .some((entry) => entry.name.endsWith('job-list.users') && entry.responseEnd > 0)",
     );
-    // A change draws the row again.
+    // A change makes the page draw its rows again.
     let other = site.m.submit("--job-name=other true");
     site.m.wait(&other, "clean");
     browser.until("the other job is shown", &rows_with("other"));
@@ -139,7 +139,7 @@ fn ten_thousand_jobs_are_a_few_rows() {
     browser.value("document.getElementById('table').scrollTop = 1e9");
     let last = format!("{ROWS}.some((row) => row.getAttribute('aria-rowindex') === '10001')");
     browser.until("the last row is there", &last);
-    // Where someone has scrolled to, nothing moves when jobs change.
+    // Once a user has scrolled, the rows in sight don't move when jobs change.
     let seen = "(() => { const box = document.getElementById('table').getBoundingClientRect();
         return document.elementFromPoint(box.left + 40, box.top + 200).closest('.row')?.dataset.key })()";
     browser.value("document.getElementById('table').scrollTop = 100000");
@@ -150,7 +150,7 @@ fn ten_thousand_jobs_are_a_few_rows() {
     browser.until_shown("#shown", "10,001 jobs");
     assert_eq!(browser.value(seen), before);
     assert!(browser.value(all).as_u64().unwrap() < 100);
-    // Words of the filter find one of them.
+    // The words in the filter find a single job.
     browser.click("#filter");
     browser.keys("more completed");
     browser.until_shown("#shown", "1 of 10,001 jobs");
@@ -177,7 +177,7 @@ fn a_job_is_explained_and_cancelled_with_the_token() {
     browser.enter(TOKEN);
     browser.until_shown("#rights", "owner");
     let why = site.m.jobtap(&format!("job why {id}")).ok();
-    // Each line is one of the reasons of the command.
+    // Each line is one of the reasons that `job why` prints.
     jobtap_tests::until("the reasons are shown", || {
         let shown = browser.text("#job-body .why");
         !shown.is_empty() && shown.lines().all(|line| why.contains(line))
@@ -263,7 +263,7 @@ fn private_mode_hides_jobs_from_the_page_too() {
     site.m.submit("--job-name=secret --urgency=hold true");
     live(&browser, &site);
     browser.until("the job is shown", &rows_with("secret"));
-    // The stream that is open ends with the next change.
+    // The open stream ends with the next change.
     site.call("config.load", json!({"access": {"private-mode": true}})).ok();
     site.m.submit("--job-name=secret --urgency=hold true");
     browser.until_shown("#notice", "access.private-mode");
@@ -275,7 +275,7 @@ fn private_mode_hides_jobs_from_the_page_too() {
     give_token(&browser, TOKEN);
     browser.until("the owner sees the jobs", &rows_with("secret"));
     browser.until_shown("#shown", "2 jobs");
-    // And forgets them with the token.
+    // With the token, the page forgets the jobs.
     browser.click("#token-open");
     browser.until_shown("#notice", "access.private-mode");
     browser.until("no job is shown", &format!("!{}", rows_with("secret")));
@@ -387,7 +387,8 @@ fn a_token_that_is_refused_is_named() {
     assert_eq!(browser.value("document.getElementById('notice').hidden"), true);
 }
 
-/// The contrast of WCAG of each color of the style sheet that is used for text, with each ground it stands on.
+/// Each color that the style sheet has for text must have the contrast of WCAG with each background on which it is
+/// used.
 #[test]
 fn colors_have_contrast_in_light_and_dark() {
     let Some(browser) = Browser::start() else { return };

@@ -68,7 +68,7 @@ fn a_client_without_the_token_reads_and_changes_nothing() {
         let jobs = site.read("job-list.list", json!({})).ok();
         assert_eq!(jobs["jobs"].as_array().unwrap().len(), 1);
         assert_eq!(site.read("job-list.job-stats", json!({})).ok()["job_states"]["sched"], 1);
-        // As for a guest, the job is that of another user.
+        // For this client, as for a guest, the job belongs to another user.
         site.read("job-manager.why", json!({ "id": id })).refused(403, EPERM);
         site.read("job-info.lookup", json!({"id": id, "keys": ["eventlog"]})).refused(403, EPERM);
         assert_eq!(site.read("config.get", json!({})).ok().get("http"), None);
@@ -106,7 +106,7 @@ fn private_mode_hides_jobs_from_a_client_without_the_token() {
     site.call("job-list.job-stats", json!({})).ok();
 }
 
-/// The next response of a stream that has jobs: their names.
+/// Returns the names of the jobs in the next response that has any.
 fn names(stream: &mut Stream) -> Vec<String> {
     loop {
         let (event, data) = stream.next().unwrap();
@@ -123,7 +123,7 @@ fn changes_of_jobs_are_streamed_also_without_the_token() {
     let site = Site::open("");
     site.m.submit("--job-name=before --urgency=hold true");
     let mut stream = site.stream_as(None, "job-list.changes", &json!({}));
-    // Empty, since the list is asked for after it.
+    // The first response is empty, since a client requests the list after it.
     assert_eq!(stream.next().unwrap(), ("message".to_owned(), json!({"jobs": []})));
     let id = site.m.submit("--job-name=later --urgency=hold true");
     assert_eq!(names(&mut stream), ["later"]);

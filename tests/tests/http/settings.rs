@@ -1,4 +1,4 @@
-//! `[http]`: where a manager listens, and what it needs for it.
+//! `[http]`: where a manager listens, and what that requires.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::client::{ask_unix, token_file};
 
-/// What a manager says that does not start with this configuration.
+/// The message of a manager that doesn't start with this configuration.
 fn refusal(config: &str) -> String {
     let files = temporary();
     let file = files.path().join("config.toml");
@@ -68,7 +68,7 @@ fn a_manager_does_not_listen_unless_it_is_told_to() {
     }
 }
 
-/// `socket:[INODE]` of each TCP socket of this host that listens.
+/// `socket:[INODE]` of each listening TCP socket on this host.
 fn listening_inodes() -> Vec<String> {
     let mut all = Vec::new();
     for table in ["/proc/net/tcp", "/proc/net/tcp6"] {

@@ -9,7 +9,7 @@ use serde_json::Value;
 const CONFIG: &str = "[job-manager]\n\
      plugins = [{ load = \"limits\", conf = { user = { running = 1 } } }]\n";
 
-/// A manager that has run jobs which depend on each other, are held, cancelled and changed.
+/// A manager that has run jobs that depend on each other, are urgent, fail, or are held and canceled.
 fn manager() -> Manager {
     let m = Manager::start_with(jobtap(), CONFIG);
     let first = m.submit("-n1 sleep 1");
@@ -34,7 +34,7 @@ fn refuses(output: &Output, text: &str) {
     assert!(output.code == 2 && output.stderr.contains(text), "{output:?}");
 }
 
-/// All files below a directory, with what they hold.
+/// All files below a directory, with their contents.
 fn content(directory: &Path) -> BTreeMap<std::path::PathBuf, Vec<u8>> {
     let mut all = BTreeMap::new();
     for entry in std::fs::read_dir(directory).unwrap() {
@@ -91,7 +91,7 @@ fn a_dump_and_a_state_directory_give_the_recorded_answers() {
     assert!(!differences.stdout.contains("accepts"), "{differences:?}");
     let ignored = replay(&format!("--plugin limits --eventlog {dump} --ignore-missing {other}"));
     assert_eq!(ignored.code, 0, "{ignored:?}");
-    // Eventlogs hold no requests to change a job, so the command says what it never asks.
+    // Eventlogs hold no requests to change a job, so the command names the topic that it never calls.
     let unasked = replay(&format!("--plugin .update-duration --eventlog {dump} {same}"));
     let line = "eventlogs don't hold what leads to it: job.update.attributes.system.duration\n";
     assert!(unasked.code == 0 && unasked.stdout.contains(line), "{unasked:?}");

@@ -146,7 +146,7 @@ fn an_interrupt_gives_the_figures_so_far() {
     command.args("simulate --json --nodes 4x16 --speed 600 --generate jobs=100000".split(' '));
     command.stdout(Stdio::piped()).stderr(Stdio::null()).current_dir(place.0.path());
     let simulation = spawn(&mut command);
-    // A signal that comes before the handler is installed would kill it.
+    // A signal that comes before the handler is installed would kill the process.
     until("SIGINT is handled", || handles_interrupts(simulation.id()));
     send("INT", simulation.id());
     let output = simulation.wait_with_output().unwrap();
@@ -166,7 +166,7 @@ fn a_second_interrupt_ends_a_trace_that_never_comes() {
     command.stdout(Stdio::piped()).stderr(Stdio::null());
     let mut simulation = spawn(&mut command);
     until("SIGINT is handled", || handles_interrupts(simulation.id()));
-    // Signals that come while one is pending are one.
+    // The signal is repeated, since one that comes while another is pending is lost.
     until("the simulation has ended", || {
         send("INT", simulation.id());
         simulation.try_wait().unwrap().is_some()

@@ -1,5 +1,6 @@
-//! MPI programs find each other by the shepherd's PMI: real ones, built with Debian's MPICH and Open MPI, run across the
-//! tasks of a job without a launcher of their own, and by their own launchers in batch scripts.
+//! The processes of MPI programs find each other by the shepherd's PMI. Real programs, built with Debian's MPICH and
+//! Open MPI, run across the tasks of a job without a launcher of their own, and by their own launchers in batch
+//! scripts.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::ffi::OsStr;
@@ -9,14 +10,14 @@ use std::process::Command;
 use jobtap_tests::{Manager, jobtap, run, temporary};
 use tempfile::TempDir;
 
-/// The implementations by the words that Debian adds to their commands, with their packages.
+/// The implementations, as the suffixes that Debian gives to their commands, with their packages.
 const ALL: [(&str, &str); 2] =
     [("mpich", "mpich and libmpich-dev"), ("openmpi", "openmpi-bin and libopenmpi-dev")];
 
-/// Tasks of Open MPI that wait leave the processors to others: there may be more tasks than processors.
+/// Makes waiting tasks of Open MPI yield the processor, since there may be more tasks than processors.
 const YIELD: &str = "--env=OMPI_MCA_mpi_yield_when_idle=1";
 
-/// The implementations that are there, and the programs of this folder built with each.
+/// The installed implementations, and the programs of this folder built with each.
 struct Programs {
     directory: TempDir,
     there: Vec<&'static str>,
@@ -46,7 +47,7 @@ impl Programs {
     }
 
     /// The path of a program for each implementation.
-    fn of(&self, program: &str) -> impl Iterator<Item = String> {
+    fn paths(&self, program: &str) -> impl Iterator<Item = String> {
         let path = move |name| self.directory.path().join(format!("{program}.{name}"));
         self.there.iter().map(move |name| path(name).display().to_string())
     }
@@ -54,8 +55,8 @@ impl Programs {
     /// A script for each implementation that runs the program by its launcher, with these options.
     fn launched(&self, options: &str, program: &str) -> impl Iterator<Item = String> {
         let names = self.there.iter();
-        names.zip(self.of(program)).map(move |(name, path)| {
-            // Without these, Open MPI's refuses to be run by root.
+        names.zip(self.paths(program)).map(move |(name, path)| {
+            // Without these, Open MPI's launcher refuses to be run by root.
             format!(
                 "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1\n\
                  mpirun.{name} {options} {path}"
@@ -83,11 +84,11 @@ fn cluster(nodes: usize) -> (TempDir, Manager) {
 fn an_mpi_program_runs_across_the_tasks_of_a_job() {
     let programs = Programs::build();
     let m = Manager::start(jobtap());
-    for hello in programs.of("hello") {
+    for hello in programs.paths("hello") {
         let output = m.jobtap_args(&["run", "-n4", YIELD, &hello]).ok();
         let expected = [0, 1, 2, 3].map(|rank| format!("rank {rank} of 4, sum 6"));
         assert_eq!(lines(&output), expected);
-        // Two at the same time don't see each other, and share no memory.
+        // Two jobs at the same time don't see each other, and share no memory.
         let ids = m.jobtap_args(&["submit", "--cc=1-2", "-n2", &hello]).ok();
         for id in ids.lines() {
             let output = m.jobtap(&format!("job attach {id}")).ok();
@@ -101,7 +102,7 @@ fn an_mpi_program_runs_across_the_tasks_of_a_job() {
 fn a_message_goes_around_tasks_on_several_nodes() {
     let programs = Programs::build();
     let (_state, m) = cluster(4);
-    for ring in programs.of("ring") {
+    for ring in programs.paths("ring") {
         for map in ["block", "cyclic"] {
             let map = format!("--taskmap={map}");
             let output = m.jobtap_args(&["run", "-N4", "-n8", YIELD, &map, &ring]).ok();
@@ -120,7 +121,7 @@ fn a_message_goes_around_tasks_on_several_nodes() {
 fn an_mpi_program_runs_in_a_nested_manager() {
     let programs = Programs::build();
     let m = Manager::start(jobtap());
-    for hello in programs.of("hello") {
+    for hello in programs.paths("hello") {
         let script = format!("jobtap run -n3 {hello}; jobtap run -n1 {hello}");
         let output = m.jobtap_args(&["alloc", "-n3", "sh", "-c", &script]).ok();
         let expected = [
@@ -158,9 +159,9 @@ fn launchers_of_mpi_learn_the_size_of_an_sbatch_job() {
     let m = Manager::start(jobtap());
     let output = programs.directory.path().join("output");
     let to = format!("--output={}", output.display());
-    let hellos = programs.launched("", "hello").zip(programs.of("hello"));
+    let hellos = programs.launched("", "hello").zip(programs.paths("hello"));
     for (script, hello) in hellos {
-        // By the variables of Slurm alone, and then a process of its own.
+        // The launcher reads the size from Slurm's variables alone. The second command is a process of its own.
         let script = format!("{script} && {hello}");
         let mut command = m.command(["sbatch", "--wait", "-n2", "-t1", &to, "--wrap", &script]);
         let status = run(command.current_dir(programs.directory.path()));
@@ -174,7 +175,7 @@ fn launchers_of_mpi_learn_the_size_of_an_sbatch_job() {
 fn an_abort_of_one_rank_ends_the_job() {
     let programs = Programs::build();
     let m = Manager::start(jobtap());
-    for hello in programs.of("hello") {
+    for hello in programs.paths("hello") {
         let output = m.jobtap_args(&["run", "-n4", YIELD, &hello, "abort"]);
         assert_eq!(output.code, 143, "the other ranks are terminated: {output:?}");
         assert!(output.stderr.contains("type=exec severity=0 PMI_Abort: "), "{output:?}");
@@ -198,7 +199,7 @@ fn the_text_of_an_abort_is_the_note_of_the_exception() {
 fn without_pmi_each_task_is_alone() {
     let programs = Programs::build();
     let m = Manager::start(jobtap());
-    for hello in programs.of("hello").filter(|hello| hello.ends_with("mpich")) {
+    for hello in programs.paths("hello").filter(|hello| hello.ends_with("mpich")) {
         for none in ["pmi=off", "pmi=none"] {
             let output = m.jobtap_args(&["run", "-n2", "-o", none, &hello]).ok();
             assert_eq!(lines(&output), ["rank 0 of 1, sum 0"; 2]);
@@ -215,7 +216,7 @@ fn only_tasks_of_jobs_with_pmi_have_its_socket_and_variables() {
     let show = "env | grep -c -e ^PMI_ -e ^FLUX_PMI_; ls /proc/self/fd | wc -l";
     let of = |options: &[&str]| {
         let mut command = m.command(["run"]);
-        // As a job submitted by a task of another one.
+        // The variables that a job has if a task of another job submits it.
         command.args(options).args(["sh", "-c", show]);
         command.env("PMI_FD", "77").env("PMI_RANK", "5").env("FLUX_PMI_LIBRARY_PATH", "/outer");
         lines(&run(&mut command).ok()).join(" ")
@@ -251,8 +252,8 @@ fn the_library_is_loaded_by_its_path() {
     );
 }
 
-/// Each task puts a value, and one for its node, and gets that of its right neighbour, and what the other task of its
-/// node has put.
+/// Each task puts a value for all, and one for its node. Then it gets the value of its right neighbor, and the one that
+/// the other task on its node has put.
 const LOAD: &str = r#"
 #include <dlfcn.h>
 #include <stdio.h>

@@ -74,7 +74,7 @@ fn jobs_survive_a_killed_manager() {
 fn repeated_kills_under_load_lose_no_acknowledged_job() {
     let statedir = temporary();
     let mut acknowledged = Vec::new();
-    // The manager is killed when the client has seen this many jobs accepted, so at another moment in each round.
+    // The manager is killed when the client has seen this many jobs accepted, so at a different moment in each round.
     for seen in [1, 4, 10, 25] {
         let mut m = Manager::start_in(jobtap(), statedir.path(), &[]);
         let mut submit = m.command(["submit", "--cc=1-40", "true"]);

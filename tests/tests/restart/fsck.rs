@@ -1,5 +1,5 @@
-//! When the disk has damaged the store, `jobtap fsck` names the jobs that are concerned, and a start refuses
-//! or repairs the store, as configured.
+//! When the disk has damaged the store, `jobtap fsck` names the affected jobs, and a start refuses or repairs the
+//! store, as configured.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -1,4 +1,4 @@
-//! `start --recovery` opens the state that another manager left for inspection and changes none of it.
+//! `start --recovery` opens, for inspection, the state that another manager left, and changes none of it.
 
 use jobtap_tests::{Manager, Output, clean, jobtap, run};
 

@@ -12,7 +12,7 @@ use super::ours::Ours;
 use super::pairs::{self, Pair, Request, folder};
 use jobtap_tests::slurm::Slurm;
 
-/// Fields that differ for a reason that is no fault, with the reason.
+/// Fields that may differ, with the reason.
 const DIFFERENT: &[(&str, &str)] = &[
     ("alloc_node", "Slurm looks the address of the client up, which is `localhost` here"),
     (
@@ -69,7 +69,7 @@ fn a_script_decides_as_in_a_real_slurmctld() {
         eprintln!("skipped: slurmctld, sbatch or munged is not installed");
         return;
     }
-    // First, since it may have to be compiled, and a process of a test has a limited time.
+    // Ours starts first, since it may have to be compiled, and the time of a test's processes is limited.
     let ours = Ours::start(driver);
     let slurm = Slurm::start(driver);
     let pairs = pairs::all();

@@ -14,14 +14,14 @@ use super::pairs::folder;
 pub(crate) struct Observed {
     /// Whether a job was made.
     pub(crate) accepted: bool,
-    /// The lines for the user, without the program's name; the reason of a refusal is the last.
+    /// The lines for the user; the last one is the reason of a refusal.
     pub(crate) lines: Vec<String>,
-    /// The description, by `WHEN NAME`.
+    /// The fields of the description, by `WHEN NAME`.
     pub(crate) fields: BTreeMap<String, String>,
 }
 
 impl Observed {
-    /// Reads the output of `sbatch`, whose name stands before each line, and the record of the driver.
+    /// Reads the output of `sbatch`, which has its name before each line, and the record of the driver.
     pub(crate) fn new(output: &Output, record: &Path) -> Self {
         let lines = output.stderr.lines();
         Self::with_lines(output, lines.map(str::to_owned).collect(), record)

@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 use jobtap_tests::{Manager, Output, jobtap, run, temporary};
 use tempfile::TempDir;
 
-/// A running manager that ends with this value.
+/// A running manager, which ends when this value is dropped.
 pub(crate) struct Ours {
     manager: Manager,
     dir: TempDir,
 }
 
 impl Ours {
-    /// Starts one with the partitions of [`Slurm`](super::real::Slurm) as queues, whose `job_submit.lua` is made
-    /// by `script` of the directory in which it will lie.
+    /// Starts a manager with the partitions of [`Slurm`](jobtap_tests::slurm::Slurm) as queues. Its `job_submit.lua` is
+    /// what `script` returns for the directory of that file.
     pub(crate) fn start(script: impl FnOnce(&Path) -> String) -> Self {
         let dir = temporary();
         let file = dir.path().join("job_submit.lua");
         fs::write(&file, script(dir.path())).unwrap();
-        // As Slurm 22.05: a script that fails at run time accepts the job.
+        // As in Slurm 22.05, a script that fails at run time accepts the job.
         let config = format!(
             "[queues.batch]\n\
              [queues.debug.policy.limits]\n\
@@ -36,17 +36,17 @@ impl Ours {
             file.display()
         );
         let manager = Manager::start_with(jobtap(), &config);
-        // Queues with names are stopped at first, as in Flux; Slurm's partitions are up.
+        // Named queues are stopped at first, as in Flux; Slurm's partitions are up.
         manager.jobtap("queue start --all --quiet").ok();
         Self { manager, dir }
     }
 
-    /// Where `job_submit.lua` is.
+    /// The directory of `job_submit.lua`.
     pub(crate) fn scripts(&self) -> PathBuf {
         self.dir.path().to_path_buf()
     }
 
-    /// Runs a command about a job, in which `ID` stands for it.
+    /// Runs a command about a job, in which the word `ID` stands for the job.
     pub(crate) fn update(&self, id: &str, words: &[String]) -> Output {
         let words = words.iter().map(|word| if word == "ID" { id } else { word.as_str() });
         run(self.manager.command(words).current_dir("/"))

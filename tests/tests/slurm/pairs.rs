@@ -10,7 +10,7 @@ pub(crate) struct Pair {
     /// Its name, for messages.
     pub(crate) name: String,
     pub(crate) request: Request,
-    /// Only the fields and the messages are compared: the request names what the Slurm of the test doesn't
+    /// Only the fields and the messages are compared: the request names something that the Slurm of the test doesn't
     /// have, such as a reservation, which it refuses after the script.
     pub(crate) only_fields: bool,
 }

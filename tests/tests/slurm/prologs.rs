@@ -1,4 +1,4 @@
-//! What prologs and epilogs are told of a job: each variable of a real Slurm, with its value.
+//! The environment of prologs and epilogs: each variable that a real Slurm sets, with its value.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,10 +11,10 @@ use jobtap_tests::{Manager, jobtap, run, temporary, until};
 const CONTEXTS: [&str; 4] =
     ["prolog_slurmctld", "prolog_slurmd", "epilog_slurmd", "epilog_slurmctld"];
 
-/// The ids of jobs differ.
+/// Variables with ids of jobs, whose values differ.
 const IDS: [&str; 3] = ["SLURM_JOB_ID", "SLURM_JOBID", "SLURM_ARRAY_JOB_ID"];
 
-/// Variables that a newer Slurm has.
+/// Variables that only a newer Slurm sets.
 const NEWER: [&str; 7] = [
     "SLURM_JOB_START_TIME",
     "SLURM_JOB_END_TIME",
@@ -25,7 +25,7 @@ const NEWER: [&str; 7] = [
     "SLURM_JOB_NODELIST",
 ];
 
-/// An array of three jobs, one after the other.
+/// Submits an array of three jobs, one after the other.
 const WORDS: &[&str] = &[
     "-o",
     "/dev/null",
@@ -52,7 +52,7 @@ fn script(directory: &Path) -> PathBuf {
     let (script, out) = (directory.join("script"), directory.join("out"));
     fs::create_dir_all(&out).unwrap();
     let file = format!("{}/$SLURM_SCRIPT_CONTEXT.$SLURM_JOB_ID", out.display());
-    // Renamed when it is whole.
+    // The file is renamed once it is complete.
     fs::write(
         &script,
         format!("#!/bin/sh\n/usr/bin/env > {file}.new\n/bin/mv {file}.new {file}\n"),
@@ -68,7 +68,7 @@ fn of_first_job(directory: &Path) -> Vec<Variables> {
     let read = |file: &Path| -> Variables {
         let text = fs::read_to_string(file).unwrap();
         let pairs = text.lines().filter_map(|line| line.split_once('='));
-        // The shell sets it.
+        // The shell sets these.
         let pairs = pairs.filter(|(name, _)| *name != "PWD" && *name != "_" && *name != "SHLVL");
         pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
     };
@@ -104,7 +104,7 @@ fn theirs() -> Vec<Variables> {
         lines.concat()
     );
     let mut slurm = Slurm::start_with(&lines, |etc| {
-        // Any devices do.
+        // Any devices will do.
         let gpus =
             ["null", "zero", "full", "random"].map(|name| format!("Name=gpu File=/dev/{name}\n"));
         fs::write(etc.join("gres.conf"), gpus.concat()).unwrap();
@@ -159,6 +159,6 @@ fn scripts_are_told_what_a_real_slurm_tells_them() {
         }
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));
-    // The GPUs are among those.
+    // The GPUs are among the compared variables.
     assert_eq!(theirs[1]["SLURM_JOB_GPUS"], "0,1");
 }

@@ -1,5 +1,5 @@
-//! Requests that plugins see in Slurm's terms, in a real manager: what they say to users, and what jobs get of
-//! their changes.
+//! Requests that plugins see in Slurm's terms, in a real manager: the messages that users get, and what the plugins'
+//! changes do to jobs.
 
 use jobtap_tests::{Manager, probe_manager};
 
@@ -29,7 +29,7 @@ fn messages_of_plugins_reach_the_user() {
     assert_eq!(run.ok(), own);
 }
 
-/// The user of this test.
+/// The id of the user who runs this test.
 fn own_uid() -> String {
     jobtap_tests::run(std::process::Command::new("id").arg("-u")).ok()
 }

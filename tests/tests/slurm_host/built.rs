@@ -9,7 +9,7 @@ use jobtap_tests::slurm::Slurm;
 use jobtap_tests::{run, temporary, workspace};
 use tempfile::TempDir;
 
-/// The directory for what is built, which outlives the tests.
+/// The directory of the build, which outlives the tests.
 fn target() -> PathBuf {
     let exe = std::env::current_exe().unwrap();
     // The tests' own binary is in `TARGET/PROFILE/deps`.
@@ -24,15 +24,15 @@ pub(crate) struct Built {
 }
 
 impl Built {
-    /// Puts it where `PluginDir` finds it; `etc` is the directory of slurm.conf.
+    /// Copies the file to where `PluginDir` finds it; `etc` is the directory of slurm.conf.
     pub(crate) fn put(&self, etc: &Path) {
         let name = self.path.file_name().unwrap();
         fs::copy(&self.path, etc.join("../plugins").join(name)).unwrap();
     }
 }
 
-/// Builds a file of this kind with these plugins. Comes before anything is started, since it takes long the first
-/// time and the processes of a test have a limited time.
+/// Builds a file of this kind with these plugins. Must be called before anything is started: it takes long the first
+/// time, and the time of a test's processes is limited.
 fn build(macro_name: &str, file: &str, plugins: &[&str]) -> Built {
     // One build at a time: they share a directory.
     static BUILDS: Mutex<()> = Mutex::new(());

@@ -1,4 +1,4 @@
-//! In slurmctld as a job_submit plugin.
+//! Plugins that run in slurmctld as a job_submit plugin.
 
 use std::fs;
 use std::path::Path;
@@ -85,7 +85,7 @@ fn requests_are_accepted_refused_rewritten() {
         "sbatch: error: debug 180\nsbatch: error: Batch job submission failed: Unspecified error",
     );
 
-    // Neither one that never decides nor one that hangs keeps slurmctld for longer.
+    // Neither a plugin that never decides nor one that hangs delays slurmctld for longer.
     let late = "sbatch: error: no answer of the site's plugins within 1.5s; please report it\n\
                 sbatch: error: Batch job submission failed: Unspecified error";
     submit(&slurm, "late", &[]).says(1, late);
@@ -169,7 +169,7 @@ fn the_configuration_is_beside_slurm_conf() {
     assert!(most(&slurm).contains("at most 5 minutes"));
     let rewrite = |slurm: &Slurm, text: &str| {
         fs::write(slurm.scripts().join("jobtap.toml"), text).unwrap();
-        // slurmctld's clock for this has seconds.
+        // slurmctld has the time of its last reconfiguration in seconds.
         std::thread::sleep(Duration::from_millis(1100));
         slurm.client("scontrol", &["reconfigure"]).ok();
     };
@@ -196,8 +196,8 @@ fn slurmctld_outlives_a_plugin_that_panics() {
     needs_slurm!();
     let built = job_submit(&["tenth", "second"]);
     let slurm = Slurm::start_with(PLUGIN, |etc| built.put(etc));
-    // Nothing is stored of these, so that what grows is the plugin's. It replaces script and environment: what it
-    // would keep of them is many times the limit.
+    // Slurm stores nothing of these requests, so any growth is the plugin's. The plugin replaces script and
+    // environment; if it kept them, that would be many times the limit.
     let script = slurm.scripts().join("job.sh");
     fs::write(&script, format!("#!/bin/sh\n{}", "# a long script\n".repeat(6000))).unwrap();
     let script = script.display().to_string();
@@ -207,7 +207,7 @@ fn slurmctld_outlives_a_plugin_that_panics() {
     let before = memory(slurm.controller());
     (0..300).for_each(|_| drop(try_out()));
     let after = memory(slurm.controller());
-    // The allocator keeps some for each thread that has served a request. What the plugin would keep is 57 MiB.
+    // The allocator keeps some memory for each thread that has served a request. What the plugin could keep is 57 MiB.
     assert!(after < before + 16 * 1024, "{before} KiB before, {after} KiB after");
     let (mut accepted, mut refused) = (0, 0);
     for _ in 0..100 {

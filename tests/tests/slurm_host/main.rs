@@ -1,4 +1,4 @@
-//! Plugins inside a real slurmctld and slurmd: the file is built from a plugin crate as it is, and loaded.
+//! Plugins inside a real slurmctld and slurmd: the file is built from an unchanged plugin crate, and loaded.
 #![allow(clippy::unwrap_used)]
 
 /// Ends a test where Slurm is missing, and says so.

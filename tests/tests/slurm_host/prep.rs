@@ -1,4 +1,4 @@
-//! In slurmctld and slurmd as a PrEp plugin.
+//! Plugins that run in slurmctld and slurmd as a PrEp plugin.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,8 @@ use jobtap_tests::until;
 
 use super::built::prep;
 
-/// `Epilog`, since slurmd runs no epilog of a plugin's for a job whose steps are gone without one.
+/// `Epilog` is set since without it, slurmd runs no epilog of a plugin for a job whose steps are
+/// gone.
 const CONFIGURATION: &str = "PrEpPlugins=site\n\
                              PrologFlags=Alloc\n\
                              PrologEpilogTimeout=3\n\
@@ -97,7 +98,7 @@ fn all_four_stages_run_in_their_daemons() {
     let trace = site.trace(&job);
     assert_eq!(trace[0], "prepare - 1");
     assert_eq!(trace[1], nodes[0]);
-    // Those of the controller and of the node run at the same time.
+    // The epilogs of the controller and of the node run at the same time.
     assert!(trace.contains(&nodes[1]) && trace.contains(&"account - 1".to_owned()), "{trace:?}");
 }
 
@@ -116,24 +117,24 @@ fn failures_have_slurms_consequences() {
     let job = site.submit("fail-epilog");
     site.waits_for(&job, "JobState=COMPLETED");
     site.is_drained("Epilog error");
-    // The controller's prolog: the job is queued again; one that isn't to be ends.
+    // The controller's prolog: the job is queued again.
     for asked in ["fail-prepare", "panic-prepare", "fail-at-once"] {
         let job = site.submit(asked);
         site.waits_for(&job, "Restarts=1");
         assert!(site.node().contains("idle"), "{}", site.node());
         site.slurm.client("scancel", &[&job]).ok();
     }
-    // One with a user who waits for it ends.
+    // A job whose user waits for it ends instead.
     let directory = site.directory("fail-prepare").display().to_string();
     let waited = site.slurm.client("srun", &["-D", &directory, "true"]);
     assert_ne!(waited.code, 0, "{waited:?}");
     assert!(waited.stderr.contains("PrologSlurmctld failed, job killed"), "{waited:?}");
-    // The controller's epilog: nothing but a line in the log.
+    // The controller's epilog: the failure is only logged.
     let job = site.submit("fail-account");
     site.waits_for(&job, "JobState=COMPLETED");
     let line = format!("stages: slurm.epilog_slurmctld: job {job}: account was asked to fail");
     until("the failure is logged", || site.slurm.log("slurmctld.log").contains(&line));
-    // slurmctld goes on after a restart as before.
+    // After a restart, slurmctld goes on as before.
     site.slurm.restart_controller();
     until("the node is back", || site.node().contains("idle"));
     let job = site.submit("ok");
@@ -159,7 +160,7 @@ fn a_stage_that_takes_too_long_has_failed() {
 #[test]
 fn a_prolog_that_is_open_when_slurmctld_ends_runs_again() {
     needs_slurm!();
-    // Longer than the test: what goes on is not the time limit's doing.
+    // Longer than the test, so that the time limit doesn't end the prolog.
     let patient = CONFIGURATION.replace("Timeout=3", "Timeout=300");
     let mut site = Site::configured(&["stages"], &patient);
     let job = site.submit("slow-once-prepare");
@@ -175,7 +176,7 @@ fn a_prolog_that_is_open_when_slurmctld_ends_runs_again() {
 #[test]
 fn a_cancelled_job_does_not_wait_for_its_prolog() {
     needs_slurm!();
-    // Longer than the test: its end isn't the time limit's.
+    // Longer than the test, so that the time limit doesn't end the prolog.
     let patient = CONFIGURATION.replace("Timeout=3", "Timeout=300");
     let site = Site::configured(&["stages"], &patient);
     let job = site.submit("slow-prepare");
@@ -185,7 +186,7 @@ fn a_cancelled_job_does_not_wait_for_its_prolog() {
     until("the prolog is dropped", || site.slurm.log("slurmctld.log").contains(&line));
     site.waits_for(&job, "JobState=CANCELLED");
     until("the node is free", || site.node().contains("idle"));
-    // It neither counts as failed nor keeps what comes next.
+    // The prolog doesn't count as failed, and the next job isn't held up.
     assert!(!site.job(&job).contains("Restarts=1"), "{}", site.job(&job));
     let next = site.submit("ok");
     site.waits_for(&next, "JobState=COMPLETED");

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use jobtap_tests::rpc::{PROTOCOL, request, stream};
 use jobtap_tests::{Manager, PATIENCE, jobtap, until};
 use serde_json::{Value, json};
 
@@ -27,7 +28,8 @@ impl Client {
     /// Connects as a guest; returns the response to the greeting, too.
     fn guest(m: &Manager, uid: u32) -> (Self, Value) {
         let mut client = Self::connect(m);
-        let answer = client.ask("hello", json!({"protocol": 1, "userid": uid, "rolemask": 2}));
+        let answer =
+            client.ask("hello", json!({"protocol": PROTOCOL, "userid": uid, "rolemask": 2}));
         (client, answer)
     }
 
@@ -54,8 +56,7 @@ impl Client {
     }
 
     fn send(&mut self, id: u64, topic: &str, payload: Value) {
-        let line = json!({"id": id, "topic": topic, "payload": payload});
-        writeln!(self.socket, "{line}").unwrap();
+        self.socket.write_all(request(id, topic, &payload).as_bytes()).unwrap();
     }
 
     /// Returns the next response, or `None` at the end of the connection.
@@ -99,7 +100,9 @@ fn with_jobs(count: usize) -> Manager {
     m
 }
 
-const LISTING: &str = "{\"id\":7,\"topic\":\"job-list.list\",\"payload\":{\"max_entries\":0}}\n";
+fn listing() -> String {
+    request(7, "job-list.list", &json!({"max_entries": 0}))
+}
 
 #[test]
 fn unread_listings_take_little_memory() {
@@ -108,7 +111,7 @@ fn unread_listings_take_little_memory() {
     let floods: Vec<Client> = (0..8).map(|_| Client::connect(&m)).collect();
     for flood in &floods {
         // Each listing has 300 KiB or more, so all together have more than a gigabyte.
-        flood.flood(LISTING, 500);
+        flood.flood(&listing(), 500);
     }
     let mut other = Client::connect(&m);
     for _ in 0..20 {
@@ -139,8 +142,7 @@ fn streams_that_are_not_read_take_little_memory() {
         .flat_map(|_| &topics)
         .map(|(topic, payload)| {
             let mut client = Client::connect(&m);
-            let request = json!({"id": 1, "topic": topic, "payload": payload, "stream": true});
-            client.socket.write_all(format!("{request}\n").as_bytes()).unwrap();
+            client.socket.write_all(stream(1, topic, payload).as_bytes()).unwrap();
             client
         })
         .collect();
@@ -156,7 +158,7 @@ fn streams_that_are_not_read_take_little_memory() {
     let mut other = Client::connect(&m);
     assert!(other.ask("job-manager.getinfo", json!({}))["payload"].is_object());
     let grown = memory(&m).saturating_sub(before);
-    // The jobs themselves take a part of it.
+    // The jobs themselves take a part of this memory.
     assert!(grown < 128, "{grown} MiB more than {before} MiB");
     drop(streams);
 }
@@ -176,7 +178,7 @@ fn a_busy_client_delays_others_by_one_turn() {
         }
     });
     let mut socket = flood.socket;
-    socket.write_all(LISTING.repeat(300).as_bytes()).unwrap();
+    socket.write_all(listing().repeat(300).as_bytes()).unwrap();
     let mut other = Client::connect(&m);
     let mut asked = 0;
     while answered.load(Ordering::SeqCst) < 200 {
@@ -233,7 +235,7 @@ fn unfinished_requests_take_little_memory() {
     let floods: Vec<Client> = (0..20).map(|_| Client::connect(&m)).collect();
     let piece = "x".repeat(1 << 20);
     for flood in &floods {
-        flood.flood("{\"id\":7,\"topic\":\"job-ingest.submit\",\"payload\":\"", 1);
+        flood.flood("{\"id\":7,\"topic\":\"job-ingest.submit\",\"size\":8000000}\n", 1);
         flood.flood(&piece, 7);
     }
     let mut other = Client::connect(&m);
@@ -251,8 +253,13 @@ fn malformed_requests_get_an_error_before_the_close() {
     let m = Manager::start(jobtap());
     for (sent, id, words) in [
         ("garbage\n".to_owned(), 0, "malformed message"),
-        ("{\"id\":5,\"topic\":\n".to_owned(), 5, "malformed message"),
-        (format!("{{\"id\":6,\"topic\":\"{}", "x".repeat(9 << 20)), 6, "more than 8388608 bytes"),
+        ("{\"id\":5,\"topic\":\n".to_owned(), 0, "malformed message"),
+        (format!("{{\"id\":6,\"topic\":\"{}", "x".repeat(9 << 20)), 0, "more than 4096 bytes"),
+        (
+            "{\"id\":7,\"topic\":\"job-ingest.submit\",\"size\":9000000}\n".to_owned(),
+            7,
+            "more than 8388608 bytes",
+        ),
     ] {
         let mut client = Client::connect(&m);
         // The manager may close the connection before it has read everything.
@@ -274,7 +281,7 @@ fn a_guest_cannot_take_all_connections() {
     let text = last["error"].as_str().unwrap();
     assert!(text.contains("connections of user 77 are as many as one user may have"), "{text}");
     let (_other, answer) = Client::guest(&m, 78);
-    assert_eq!(answer["payload"]["protocol"], 1);
+    assert_eq!(answer["payload"]["protocol"], PROTOCOL);
     m.submit("true");
 }
 
@@ -287,10 +294,10 @@ fn requests_not_begun_are_dropped_with_their_connection() {
         fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
     };
     let mut flood = Client::connect(&m);
-    flood.flood(LISTING, 1);
-    // The least CPU time of one listing, in clock ticks of a hundredth of a second.
+    flood.flood(&listing(), 1);
+    // The manager has begun to serve this connection.
     flood.answer().unwrap();
-    flood.flood(LISTING, 3000);
+    flood.flood(&listing(), 3000);
     drop(flood);
     // The manager works on none of the dropped requests: its CPU time stops growing.
     until("the manager rests", || {

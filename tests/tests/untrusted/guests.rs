@@ -7,11 +7,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
 
+use jobtap_tests::rpc::{PROTOCOL, request};
 use jobtap_tests::{Manager, PATIENCE, jobtap, run, temporary};
 use serde_json::{Value, json};
-
-/// The version of the protocol between commands and manager.
-const PROTOCOL: u64 = 1;
 
 /// A user other than root that every system has.
 const NOBODY: u32 = 65534;
@@ -35,8 +33,8 @@ impl Client {
     }
 
     fn ask(&mut self, topic: &str, payload: &Value) -> Value {
-        let request = json!({ "id": 1, "topic": topic, "payload": payload });
-        writeln!(self.socket.get_mut(), "{request}").unwrap();
+        let text = request(1, topic, payload);
+        self.socket.get_mut().write_all(text.as_bytes()).unwrap();
         let mut line = String::new();
         self.socket.read_line(&mut line).unwrap();
         serde_json::from_str(&line).unwrap()

@@ -1,7 +1,7 @@
 //! A manager that root runs starts each job as its submitter, whatever the job and its user attempt.
 //!
-//! Two users of the system submit jobs. They are in no file of this host: the manager learns who they are from
-//! getent(1), as from a site's name service.
+//! Two users of the system submit jobs. They are in no file of this host: the manager looks them up with getent(1), as
+//! in a site's name service.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -9,18 +9,19 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
+use jobtap_tests::leftovers::parent;
 use jobtap_tests::{Manager, Output, clean, jobtap, run, spawn, temporary, until};
 use tempfile::TempDir;
 
 /// Users of this test, who have groups of their own with the same numbers.
 const ADA: u32 = 61_001;
 const EVE: u32 = 61_002;
-/// A user for whom the name service takes its time.
+/// A user for whom the name service is slow.
 const SLOW: u32 = 61_003;
 /// A user that every system has.
 const NOBODY: u32 = 65_534;
 
-/// A script in the place of getent(1).
+/// A script in place of getent(1).
 const GETENT: &str = "#!/bin/sh
 case \"$*\" in
 'passwd -- 61001' | 'passwd -- ada') echo 'ada:x:61001:61001::/:/bin/sh' ;;
@@ -34,7 +35,7 @@ case \"$*\" in
 esac
 ";
 
-/// Whether this test can act as other users; says so if it can't.
+/// Whether this test can act as other users. Prints that it is skipped if not.
 #[allow(clippy::print_stdout)]
 fn has_users() -> bool {
     let root = run(Command::new("id").arg("-u")).ok() == "0";
@@ -75,7 +76,7 @@ impl Site {
         fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// Starts a manager with this configuration as the user that `prefix` of the command makes.
+    /// Starts a manager with this configuration, as the user to which the command `prefix` changes.
     fn manager(&self, prefix: &str, statedir: &str, access: &str) -> Manager {
         let (bin, exe) = (self.path("bin").display().to_string(), self.path("jobtap"));
         let text = format!(
@@ -90,12 +91,12 @@ impl Site {
         Manager::start_in(&self.path(&name), &self.path(statedir), &[conf.as_ref()])
     }
 
-    /// A manager of root.
+    /// Starts a manager as root.
     fn of_root(&self, access: &str) -> Manager {
         self.manager("", "state", access)
     }
 
-    /// A manager of a user without privileges.
+    /// Starts a manager as a user without privileges.
     fn of_nobody(&self, access: &str) -> Manager {
         let prefix = format!(
             "env TMPDIR={} setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups",
@@ -245,16 +246,16 @@ fn a_signal_of_a_submitter_reaches_only_that_users_processes() {
     m.wait(&id, "start");
     let host_and_pid = m.jobtap(&format!("job hostpids {id}")).ok();
     let pid = host_and_pid.rsplit(':').next().unwrap().to_owned();
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let shepherd = status.lines().find_map(|line| line.strip_prefix("PPid:\t")).unwrap().to_owned();
-    // Neither the shepherd, nor the manager, nor the job of another user.
-    for target in [&shepherd, &m.pid().to_string()] {
+    let forker = parent(pid.parse().unwrap()).unwrap();
+    let (forker, shepherd) = (forker.to_string(), parent(forker).unwrap().to_string());
+    // A job can't signal the forker, the shepherd, the manager, or the job of another user.
+    for target in [&forker, &shepherd, &m.pid().to_string()] {
         let output = site.run(&m, ADA, &["kill", "-9", target]);
         assert!(output.stderr.contains("not permitted"), "{output:?}");
     }
     assert!(site.run(&m, EVE, &["kill", "-9", &pid]).stderr.contains("not permitted"));
-    // The system lets a process continue those of its own session, whoever runs them.
-    for target in [&pid, &shepherd] {
+    // Linux lets a process send SIGCONT to all processes of its own session, whoever runs them.
+    for target in [&pid, &forker, &shepherd] {
         let output = site.run(&m, EVE, &["kill", "-CONT", target]);
         assert!(output.stderr.contains("not permitted"), "{output:?}");
     }
@@ -348,7 +349,7 @@ fn guests_are_refused_in_words_where_they_cannot_be_served() {
         return;
     }
     let site = Site::new();
-    // Closed: the owner alone.
+    // By default, only the owner has access.
     let m = site.of_root("");
     let refused = site.jobtap(&m, ADA, &["submit", "true"]);
     assert!(refused.stderr.contains("belongs to another user"), "{refused:?}");
@@ -415,6 +416,29 @@ fn private_mode_shows_jobs_to_their_users_and_to_a_group() {
 }
 
 #[test]
+fn what_a_submitter_reads_of_proc_self_is_of_the_task() {
+    if !has_users() {
+        return;
+    }
+    let site = Site::new();
+    let m = site.of_root("allow-guest-user = true");
+    let read = |file: &str| site.run(&m, EVE, &[&format!("--input=/proc/self/{file}"), "cat"]);
+    let program = jobtap().file_name().unwrap().to_str().unwrap().to_owned();
+    for file in ["maps", "smaps", "cmdline", "status"] {
+        // The memory from before the task executed its program is gone by then, so some of these files are empty.
+        let shown = read(file);
+        assert_eq!(shown.code, 0, "{file}: {shown:?}");
+        assert!(!shown.stdout.contains(&format!("/{program}\n")), "{file}: {shown:?}");
+        assert!(!shown.stdout.contains("__shepherd"), "{file}: {shown:?}");
+    }
+    assert!(read("status").ok().contains(&format!("Uid:\t{EVE}\t")));
+    assert!(read("cmdline").ok().starts_with("cat"));
+    // The file is opened as the user, who may not read the files of root's processes.
+    let refused = site.run(&m, EVE, &["--input=/proc/1/maps", "cat"]);
+    assert!(refused.code != 0 && refused.stdout.is_empty(), "{refused:?}");
+}
+
+#[test]
 fn the_output_that_is_kept_of_a_job_is_limited() {
     if !has_users() {
         return;
@@ -441,7 +465,7 @@ fn a_user_cannot_open_the_files_of_others_by_their_numbers() {
     }
     let site = Site::new();
     let m = site.of_root("allow-guest-user = true");
-    // The shepherd has it open. Its mode lets all users write to it, that of its directory none but Ada.
+    // The shepherd has this file open. Its mode lets all users write to it, but only Ada can enter its directory.
     let labeled = format!("--output={}", site.path("ada/labeled").display());
     let script = "chmod 666 labeled; echo ready >$FIFO; sleep 600";
     let fifo = site.path("ada/fifo");
@@ -452,9 +476,8 @@ fn a_user_cannot_open_the_files_of_others_by_their_numbers() {
         site.jobtap(&m, ADA, &["submit", "--label-io", &labeled, &env, "sh", "-c", script]).ok();
     assert_eq!(run(Command::new("timeout").args(["30", "cat"]).arg(&fifo)).ok(), "ready");
     let pid = m.jobtap(&format!("job hostpids {id}")).ok();
-    let status = fs::read_to_string(format!("/proc/{}/status", pid.rsplit(':').next().unwrap()));
-    let shepherd =
-        status.unwrap().lines().find_map(|line| line.strip_prefix("PPid:\t")).unwrap().to_owned();
+    let forker = parent(pid.rsplit(':').next().unwrap().parse().unwrap());
+    let shepherd = forker.and_then(parent).unwrap();
     let mut tried = 0;
     for entry in fs::read_dir(format!("/proc/{shepherd}/fd")).unwrap().flatten() {
         if fs::read_link(entry.path()).is_ok_and(|target| target == site.path("ada/labeled")) {
@@ -481,7 +504,7 @@ fn a_guest_that_floods_the_manager_is_slowed_down() {
     let begin = Instant::now();
     let ids = site.jobtap(&m, EVE, &["submit", "--urgency=hold", "--cc=1-20", "true"]).ok();
     assert_eq!(ids.lines().count(), 20, "slowed, not refused");
-    // Five come at once, and the others at four a second.
+    // Five requests are served at once, and the others at four a second.
     assert!(begin.elapsed().as_secs_f64() > 3.0, "{:?}", begin.elapsed());
     let begin = Instant::now();
     let ids = m.jobtap("submit --urgency=hold --cc=1-20 true").ok();

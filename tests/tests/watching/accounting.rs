@@ -22,7 +22,7 @@ fn with_jobs(config: &str) -> (Manager, [String; 4]) {
     (m, [good, bad, gone, runs])
 }
 
-/// The exported jobs, the first that ended in front.
+/// The exported jobs, in the order in which they ended.
 fn exported(m: &Manager, options: &str) -> Vec<Value> {
     let text = m.jobtap(&format!("accounting export {options}")).ok();
     assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
@@ -72,7 +72,7 @@ fn options_select_jobs() {
     assert_eq!(exported(&m, "-u 4000000123"), Vec::<Value>::new());
     let own = m.jobtap("getattr security.owner").ok();
     assert_eq!(exported(&m, &format!("-u {own}")).len(), 3);
-    // A time belongs to what begins with it, so that no job is in two spans or in none.
+    // A span includes its beginning and not its end, so that no job is in two adjacent spans or in none.
     let end = exported(&m, "")[1]["t_inactive"].to_string();
     assert_eq!(ids(&exported(&m, &format!("--until {end}"))), [&good]);
     assert_eq!(ids(&exported(&m, &format!("--since {end}"))), [&bad, &gone]);

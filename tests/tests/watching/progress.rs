@@ -1,4 +1,4 @@
-//! The progress of long work: seen by a person at a terminal, and by nothing else.
+//! The progress of long work: shown to a user at a terminal, and nowhere else.
 
 use jobtap_tests::terminal::Terminal;
 use jobtap_tests::{Manager, clean, jobtap, run};
@@ -23,7 +23,7 @@ fn output_goes_above_the_progress_of_a_bulk_submission() {
     let line = "$JOBTAP bulksubmit --wait --urgency=hold {} ::: true true true; echo code $?";
     let Some(mut bulk) = Terminal::open(&m, line, &[]) else { return };
     let shown = bulk.until(|shown| shown.contains("waiting for") && shown.contains("0/3 jobs"));
-    // The ids are lines of their own.
+    // Each id has a line of its own.
     let ids = m.jobtap("jobs -no {id}").ok();
     for id in ids.lines() {
         assert!(shown.lines().any(|line| line.trim_end() == id), "{id}:\n{shown}");
@@ -41,7 +41,7 @@ fn a_pipe_gets_no_progress() {
     let m = Manager::start(jobtap());
     let id = m.submit("--flags=waitable true");
     m.submit("--urgency=hold true");
-    // Longer than the moment after which a terminal shows it.
+    // Longer than the delay after which progress is shown at a terminal.
     m.jobtap("queue drain -t 2s").says(1, "jobtap-queue: ERROR: drain: timeout");
     m.jobtap(&format!("job wait {id}")).says(0, "");
     let bulk = m.jobtap("bulksubmit --quiet --wait sleep {} ::: 1 1");

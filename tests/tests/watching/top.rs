@@ -1,5 +1,5 @@
-//! `jobtap top` in a terminal, as script(1) makes it: what a person sees of a real manager, and that the terminal is
-//! as before on every way out.
+//! `jobtap top` in a terminal that script(1) opens: what a user sees of a real manager, and that the terminal is
+//! restored however the command ends.
 
 use jobtap_tests::leftovers::processes_with;
 use jobtap_tests::terminal::Terminal;
@@ -74,13 +74,13 @@ fn jobs_are_seen_opened_and_filtered() {
     // A job that waits says why.
     top.terminal.press("j\r");
     top.terminal.shows("waits");
-    // A key right after Esc would be one key with Alt.
+    // A key right after Esc would be taken for that key with Alt.
     top.terminal.press("\x1b");
     top.terminal.shows("q quit");
     top.terminal.press("/name=held-one\r");
     top.terminal
         .until(|shown| !shown.contains("a\\u001b") && shown.contains("filter name=held-one"));
-    // A job that comes later is seen without a key.
+    // A job that is submitted later appears without a key press.
     m.submit("--queue=batch --job-name=held-one --urgency=hold true");
     top.terminal
         .until(|shown| shown.matches(" held ").count() + shown.matches(" held\n").count() == 2);
@@ -113,7 +113,7 @@ fn a_stop_restores_the_terminal_and_fg_draws_again() {
     let m = Manager::start(jobtap());
     m.submit("--job-name=marked --urgency=hold true");
     let directory = temporary();
-    // A shell with job control, as a person has. It goes on when top has stopped.
+    // A shell with job control, as a user has. It goes on when top has stopped.
     let line = format!(
         "cd {}; set -m; stty -g > before; $JOBTAP top; stty -g > stopped; echo at the shell; \
          read line; stty $(cat before); fg; echo $? > code; stty -g > after",
@@ -128,14 +128,14 @@ fn a_stop_restores_the_terminal_and_fg_draws_again() {
             signal => send(signal, pid_of_top(&m)),
         }
         if by == "STOP" {
-            // Nobody can restore the terminal before this.
+            // No process can catch SIGSTOP and restore the terminal first.
             until("the shell goes on", || directory.path().join("stopped").exists());
         } else {
             let shown = terminal.shows("at the shell");
             assert!(!shown.contains("marked"), "{by}: {shown}");
             assert_eq!(read("before"), read("stopped"), "{by}");
         }
-        // One line's end, raw or not: of two, `top` would take the second for Enter, and open the job.
+        // A single newline, whatever the terminal's mode: `top` would take a second one for Enter, and open the job.
         terminal.press("\n");
         terminal.writes_again("marked");
         // Keys reach it without Enter, so the terminal is raw again.
@@ -159,7 +159,7 @@ fn a_guest_in_private_mode_sees_no_jobs_of_others() {
     top.terminal.press("a/name=secret\r");
     let seen = top.terminal.shows("filter name=secret");
     assert!(!seen.contains(&id), "{seen}");
-    // Nor is there one to open.
+    // There is no job to open either.
     top.terminal.press("\r");
     top.terminal.shows("no job is listed");
     top.terminal.press("\x1b");

@@ -1,7 +1,7 @@
 //! A request in Slurm's terms, on its way through the handlers of all plugins.
 //!
-//! It is no [`Frame`](super::Frame): it may be about a job that doesn't exist yet, and it waits for an
-//! asynchronous handler at its place, since the next handler is called with what that one answers.
+//! A chain is not a [`Frame`](super::Frame): its job may not exist yet, and it pauses at each asynchronous handler,
+//! since the next handler is called with that handler's answer.
 
 use futures_util::future::AbortHandle;
 use serde_json::{Map, Value};
@@ -13,8 +13,8 @@ use crate::job::{Flags, JobId, Urgency};
 use crate::slurm::JobDescriptor;
 use crate::topic::TopicId;
 
-/// A request in progress. The part [`Plugins`](crate::engine::dispatch::plugins::Plugins) has it as long as
-/// plugins decide on it, and the agenda only its key.
+/// A request in progress. [`Plugins`](crate::engine::plugins::Plugins) owns it while plugins decide on it;
+/// the agenda only has its key.
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub(crate) topic: TopicId,
@@ -22,23 +22,23 @@ pub(crate) struct Chain {
     pub(crate) cred: Cred,
     /// What the handlers see and change.
     pub(crate) request: SlurmRequest,
-    /// What was asked for, to tell what they have changed.
+    /// The descriptor as it was requested, to tell what the handlers have changed.
     pub(crate) before: Box<JobDescriptor>,
-    /// The handlers as they were when the request came.
+    /// The handlers at the time of the request.
     pub(crate) handlers: Handlers,
     pub(crate) progress: Progress,
-    /// The plugin whose asynchronous handler has still to answer.
+    /// The plugin whose asynchronous handler has yet to answer.
     pub(crate) awaited: Option<PluginKey>,
-    /// Aborts its work.
+    /// Aborts the work of that handler.
     pub(crate) abort: Option<AbortHandle>,
-    /// What the plugins say to the user.
+    /// Messages from the plugins to the user.
     pub(crate) messages: Vec<String>,
     /// Why the request is refused.
     pub(crate) refusal: Option<RequestError>,
     pub(crate) purpose: ChainPurpose,
 }
 
-/// What a request asks for, and so what follows when all handlers have accepted it.
+/// What a request asks for; it determines what follows when all handlers have accepted the request.
 #[derive(Debug)]
 pub(crate) enum ChainPurpose {
     /// `job-ingest.submit`.

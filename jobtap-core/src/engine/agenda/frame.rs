@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{JobspecUpdate, Said, SubmissionStep};
-use crate::engine::shadow::Watch;
+use super::{Attributions, JobspecUpdate, SubmissionStep};
+use crate::engine::shadows::Watch;
 use crate::eventlog::EventEntry;
 use crate::host::prep::Node;
 use crate::host::{BoundHandler, Detail, Handlers, Outcome, PluginKey, UpdateRequest};
@@ -11,10 +11,10 @@ use crate::job::{Job, JobId, State};
 use crate::jobspec::Dependency;
 use crate::topic::TopicId;
 
-/// A dispatch that has not begun, of a topic that tells of something that has happened to a job.
+/// A dispatch that has not begun, of a topic that reports something that has happened to a job.
 ///
-/// This is the usual case, and it becomes a [`Frame`] only when a handler asks for something or
-/// fails: a hundred thousand of these may be on the agenda, so they are small.
+/// This is the usual case. It becomes a [`Frame`] only when a handler asks for something or fails.
+/// It is small because the agenda may have a hundred thousand of them.
 #[derive(Debug)]
 pub(crate) struct PendingDispatch {
     pub(crate) topic: TopicId,
@@ -47,19 +47,19 @@ impl Cause {
     }
 }
 
-/// How far a dispatch is, and what has been decided so far.
+/// How far a dispatch has come, and what has been decided so far.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     /// The index of the handler that is called next.
     pub(crate) next: usize,
-    /// How many handlers were called that can decide something. Handlers of `job.*` only watch.
+    /// The number of called handlers that can decide something. Handlers of `job.*` only observe.
     pub(crate) deciders: usize,
     pub(crate) outcome: Outcome,
-    /// Which of the plugins has said what; nothing as a rule.
-    pub(crate) said: Option<Box<Said>>,
+    /// Which plugin has said what; usually nothing.
+    pub(crate) attributions: Option<Box<Attributions>>,
 }
 
-/// What a topic has beside its job.
+/// What a dispatch is about, besides its job.
 #[derive(Debug)]
 pub(crate) enum Subject {
     Cause(Cause),
@@ -68,20 +68,21 @@ pub(crate) enum Subject {
     Node(Node),
 }
 
-/// What a dispatch is for, and so what follows when all its handlers were called.
+/// What a dispatch is for; it determines what follows when all handlers have been called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Tell of something that has happened. Priority and annotations are taken over.
+    /// Report something that has happened. The returned priority and annotations are applied to the
+    /// job.
     Notify,
-    /// Introduce a job to one plugin. What its handlers return does not count.
+    /// Introduce a job to one plugin. What its handlers return is ignored.
     Introduce,
     /// Let a submission pass to this step, or reject it.
     Gate(SubmissionStep),
     /// Ask for a dependency again after a restart. A refusal becomes an exception.
     Recheck,
-    /// `job.priority.get`: take over a changed priority.
+    /// `job.priority.get`: apply a changed priority.
     PriorityGet,
-    /// Decide on a user's change of a jobspec.
+    /// Decide on a user's change to a jobspec.
     Update,
 }
 
@@ -100,12 +101,12 @@ pub(crate) struct Frame {
     /// [`PendingDispatch`] looks its handlers up when its turn comes: it has called none before.
     pub(crate) handlers: Option<Handlers>,
     pub(crate) progress: Progress,
-    /// Plugins whose asynchronous handlers have still to give their verdict.
+    /// Plugins whose asynchronous handlers have yet to give their verdict.
     pub(crate) awaited: Vec<PluginKey>,
     /// Why a gate refused.
     pub(crate) refusal: Option<String>,
     pub(crate) purpose: Purpose,
-    /// The shadows that are called beside these handlers.
+    /// The shadows that are called alongside these handlers.
     pub(crate) watch: Option<Box<Watch>>,
 }
 
@@ -136,7 +137,7 @@ impl Frame {
         }
     }
 
-    /// Makes this the last handler that is called.
+    /// Skips all remaining handlers.
     pub(crate) fn stop(&mut self) {
         self.progress.next = usize::MAX;
     }
@@ -146,7 +147,8 @@ impl Frame {
         self.handlers.as_ref()?.get(self.progress.next.checked_sub(1)?)
     }
 
-    /// The topic's name with the member of a family that was called, such as `job.event.alloc`.
+    /// The topic's name; in a topic family, with the member in place of `*`, such as
+    /// `job.event.alloc`.
     pub(crate) fn full_topic(&self) -> String {
         let member = match &self.subject {
             Subject::Cause(Cause::Event(entry)) => &*entry.name,

@@ -1,23 +1,23 @@
 //! What the engine still has to do for the current input, as an explicit stack.
 //!
 //! Work is done depth first: what a handler asked for is done before the next handler is called, and
-//! an event posted to another job is applied before the poster goes on. The stack is a value and not
-//! the machine's own, so that a chain of a hundred thousand jobs that depend on each other cannot
+//! an event posted to another job is applied before the poster goes on. This is not the call stack
+//! but a value, so that a chain of a hundred thousand jobs that depend on each other cannot
 //! overflow it, and so that a [`Frame`] can be taken off and suspended.
 //!
-//! Only the types are here. What each piece of work means is decided by the part that it belongs to;
-//! [`Engine`](super::Engine) routes it there.
+//! This module only has the types. [`Engine`](super::Engine) routes each piece of work to the part
+//! that carries it out.
 
+mod attributions;
 mod chain;
 mod frame;
-mod said;
 mod update;
 
 use std::collections::VecDeque;
 
+pub(super) use attributions::Attributions;
 pub(super) use chain::{Chain, ChainPurpose};
 pub(super) use frame::{Cause, Frame, PendingDispatch, Progress, Purpose, Subject};
-pub(super) use said::Said;
 pub(super) use update::{JobspecUpdate, UpdateStage};
 
 use crate::eventlog::EventEntry;
@@ -29,7 +29,7 @@ use crate::job::JobId;
 pub(super) enum Work {
     /// Apply the next event that is posted to the job.
     ApplyNextEvent(JobId),
-    /// Call the handlers of a topic that tells of something that has happened to a job.
+    /// Call the handlers of a topic that reports something that has happened to a job.
     Notify(PendingDispatch),
     /// Call the next handlers of a frame.
     Frame(Box<Frame>),
@@ -43,32 +43,34 @@ pub(super) enum Work {
     Submission(JobId, SubmissionStep),
     /// Resume a restored job.
     Resume(JobId),
-    /// Handle prologs and epilogs of a restored job that no loaded plugin has.
+    /// Handle the orphans of a restored job: prologs and epilogs that no loaded plugin has taken
+    /// over.
     Orphans(JobId, OrphanStep),
     /// Remove the record of a job that was rejected or purged.
     RemoveRecord(JobId),
-    /// Post the event to each of these jobs that is still active when it is its turn.
+    /// Post the event to each of these jobs that is still active when its turn comes.
     PostToEach(VecDeque<JobId>, Box<EventEntry>),
     /// Ask all plugins for the priority of each of these jobs.
     AskPriorities(VecDeque<JobId>),
-    /// Close what a plugin has open that has just been faulted.
+    /// Close everything that a newly faulted plugin has open.
     CloseFaulted(PluginKey),
-    /// Free what a plugin retained of a job before the restart, unless it has asked for it again.
+    /// Free the resources of a job that a plugin retained before the restart, unless the plugin has
+    /// asked for them again.
     FreeUnconfirmed(PluginKey, JobId),
     /// Introduce these active jobs to a plugin that has just been loaded.
     Introduce(PluginKey, VecDeque<JobId>),
-    /// Introduce these inactive jobs to it.
+    /// Introduce these inactive jobs to a plugin that has just been loaded.
     IntroduceInactive(PluginKey, VecDeque<JobId>),
 }
 
-/// The steps of a submission, each named by what comes next.
+/// The steps of a submission, each named after what comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SubmissionStep {
     /// `job.create` is next.
     Create,
     /// `job.validate` is next.
     Validate,
-    /// `job.dependency.*` for the dependency of this index is next.
+    /// `job.dependency.*` for the dependency at this index is next.
     Dependency(usize),
     /// All gates have passed; `job.new` is next.
     New,
@@ -76,12 +78,12 @@ pub(super) enum SubmissionStep {
     Accept,
 }
 
-/// The two passes over the prologs and epilogs that no plugin has after a restart.
+/// The two passes over the orphans after a restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OrphanStep {
     /// Handlers declared with `on_restart = rerun` begin their work again.
     Rerun,
-    /// What is still without a plugin has failed.
+    /// Those that still have no plugin have failed.
     Fail,
 }
 
@@ -105,7 +107,7 @@ pub(super) struct Commands {
 pub(super) struct Agenda(Vec<Work>);
 
 impl Agenda {
-    /// Puts a piece of work on top: it is the next one to be done.
+    /// Puts a piece of work on top, so that it is done next.
     pub(super) fn push(&mut self, work: Work) {
         self.0.push(work);
     }

@@ -1,4 +1,4 @@
-//! A user's change of a jobspec while the plugins decide on it.
+//! A user's change to a jobspec, while the plugins decide on it.
 
 use std::collections::VecDeque;
 
@@ -11,19 +11,19 @@ use crate::job::JobId;
 #[derive(Debug)]
 pub(crate) struct JobspecUpdate {
     pub(crate) reply: ReplyTo,
-    /// What plugins have said to the user so far.
+    /// Messages from plugins to the user so far.
     pub(crate) messages: Vec<String>,
     pub(crate) cred: Cred,
     pub(crate) id: JobId,
     /// All new values by path: those that the user asked for, and those that plugins added.
     pub(crate) updates: Map<String, Value>,
-    /// Keys that plugins have still to decide on.
+    /// Keys that plugins have yet to decide on.
     pub(crate) undecided: VecDeque<String>,
     /// Changes that plugins added; they are merged once all keys are decided.
     pub(crate) added: Map<String, Value>,
     /// Every plugin so far has said that the change needs no `job.validate`.
     pub(crate) validated: bool,
-    /// A plugin has asked for a check of feasibility.
+    /// A plugin has asked for a feasibility check.
     pub(crate) feasibility: bool,
     pub(crate) stage: UpdateStage,
 }

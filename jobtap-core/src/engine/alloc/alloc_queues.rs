@@ -1,8 +1,7 @@
 //! The jobs that wait for resources, queue by queue, each queue with its scheduler.
 //!
-//! The jobs of a queue and of its virtual queues wait in one alloc queue. Each alloc queue is blocked
-//! by its own jobs only; all allocate from one pool, in which the constraints of the queues keep them
-//! apart.
+//! The jobs of a queue and of its virtual queues wait in one alloc queue. Only its own jobs can block an alloc queue.
+//! All alloc queues allocate from one pool, where the constraints of the queues keep them apart.
 //!
 //! Schedulers come from any crate. One that panics is offline until the configuration is loaded again:
 //! its state may be half changed, and a queue that stands still is better than wrong decisions.
@@ -17,7 +16,7 @@ use crate::host::{Registry, panic_text};
 use crate::job::JobId;
 use crate::queue::{Queue, Queues, is_same_queue};
 use crate::resource::{Constraint, Idset};
-use crate::sched::{AllocQueue, Place, Pool, Scheduler};
+use crate::sched::{AllocQueue, Place, Pool, Scheduler, TableError};
 use crate::suggest;
 
 /// The scheduler of a queue whose configuration names none.
@@ -27,7 +26,8 @@ const DEFAULT: &str = "easy";
 #[derive(Default)]
 pub(crate) struct AllocQueues {
     queues: Vec<Scheduled>,
-    /// The [state of the nodes](Pool::node_changes) in which jobs were set aside; `None` before the first turn.
+    /// The [count of node changes](Pool::node_changes) since which jobs have been set aside; `None` before the first
+    /// turn.
     nodes: Option<u64>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct AllocQueues {
 pub(crate) struct Scheduled {
     /// The queue's name; empty for the anonymous queue.
     name: String,
-    /// The nodes that its jobs can get.
+    /// The nodes that the queue's constraint allows.
     ranks: Idset,
     pending: AllocQueue,
     scheduler: Box<dyn Scheduler>,
@@ -57,20 +57,20 @@ impl AllocQueues {
     ///
     /// # Errors
     /// When the scheduler of a queue cannot be made.
-    pub(crate) fn new(queues: &Queues, registry: &Registry) -> Result<Self, String> {
+    pub(crate) fn new(queues: &Queues, registry: &Registry) -> Result<Self, SchedulerError> {
         let real = queues.iter().filter(|queue| queue.parent().is_none());
         let queues =
             real.map(|queue| Scheduled::new(&queue, registry)).collect::<Result<_, _>>()?;
         Ok(Self { queues, nodes: None })
     }
 
-    /// Replaces all alloc queues by those of a new configuration. In a queue that stays, the jobs stay
-    /// too, and so does the scheduler, unless it is offline or its configuration has changed.
+    /// Replaces all alloc queues with those of a new configuration. A queue that still exists keeps its jobs, and its
+    /// scheduler unless that is offline or its configuration has changed.
     pub(crate) fn replace(&mut self, new: Self) {
         for old in std::mem::replace(self, new).queues {
             if let Some(queue) = self.queues.iter_mut().find(|queue| queue.name == old.name) {
                 queue.pending = old.pending;
-                // Another scheduler may keep the order.
+                // A new scheduler may let no job pass another.
                 queue.pending.call_back();
                 if queue.table == old.table && matches!(old.health, Health::Online) {
                     queue.scheduler = old.scheduler;
@@ -79,8 +79,8 @@ impl AllocQueues {
         }
     }
 
-    /// Puts a job in its place in the alloc queue of `queue`; returns whether it is new there. It is
-    /// taken out of any other one: a new configuration may give a virtual queue another parent.
+    /// Puts a job in its place in the alloc queue of `queue`; returns whether it is new there. Removes it from any
+    /// other alloc queue: a new configuration may give a virtual queue another parent.
     pub(crate) fn insert(
         &mut self,
         queue: &Queue<'_>,
@@ -91,7 +91,7 @@ impl AllocQueues {
         let mut new = false;
         for scheduled in &mut self.queues {
             if is_same_queue(&scheduled.name, queue.alloc_queue()) {
-                // Another priority moves the job, of which the scheduler is not told.
+                // A changed priority only moves the job: the scheduler is not notified.
                 new = !old.is_some_and(|old| scheduled.pending.remove(id, old.get()));
                 scheduled.pending.insert(id, priority.get());
             } else if let Some(old) = old {
@@ -101,7 +101,7 @@ impl AllocQueues {
         new
     }
 
-    /// Takes a job out of the alloc queue in which it is.
+    /// Removes a job from its alloc queue.
     pub(crate) fn remove(&mut self, job: &mut Record) {
         if let Some(priority) = job.allocation.queued.take() {
             for queue in &mut self.queues {
@@ -110,7 +110,7 @@ impl AllocQueues {
         }
     }
 
-    /// Takes out of turn a job that its scheduler has passed over for want of nodes.
+    /// Sets aside a job that its scheduler has passed over for want of nodes.
     pub(crate) fn set_aside(&mut self, job: &Record) {
         if let Some(priority) = job.allocation.queued {
             for queue in &mut self.queues {
@@ -119,8 +119,8 @@ impl AllocQueues {
         }
     }
 
-    /// Puts the jobs that were passed over back into their places when the nodes have changed since, and finds out anew
-    /// which queues share nodes.
+    /// If the nodes have changed, puts the jobs that were passed over back into their places, and determines anew which
+    /// nodes each queue can use.
     pub(crate) fn follow_nodes(&mut self, queues: &Queues, pool: &Pool) {
         let changes = Some(pool.node_changes());
         if self.nodes == changes {
@@ -132,7 +132,7 @@ impl AllocQueues {
             scheduled.ranks = match queues.get(&scheduled.name).and_then(|queue| queue.constraint())
             {
                 None => pool.all().ranks(),
-                // It was checked when the configuration was read.
+                // The constraint was checked when the configuration was read.
                 Some(value) => Constraint::from_value(&value)
                     .map(|constraint| pool.all().matching(&constraint).ranks())
                     .unwrap_or_default(),
@@ -140,8 +140,8 @@ impl AllocQueues {
         }
     }
 
-    /// The queue whose first job is before those of the others, and the place of the first job of another one that
-    /// shares nodes with it. Queues in `blocked` don't count; `None` if no two others share nodes.
+    /// Finds, in the order of their first jobs, the first queue that shares nodes with a later one. Returns it with the
+    /// place of that other queue's first job. Ignores queues in `blocked`; `None` if no two of the rest share nodes.
     pub(crate) fn first_of_sharing(&self, blocked: &[usize]) -> Option<(usize, Place)> {
         if self.queues.len() < 2 {
             return None;
@@ -188,19 +188,19 @@ impl AllocQueues {
         self.queues.iter().all(|queue| queue.pending.is_empty())
     }
 
-    /// How many jobs wait for resources.
+    /// The number of jobs that wait for resources.
     pub(crate) fn len(&self) -> usize {
         self.queues.iter().map(|queue| queue.pending.len()).sum()
     }
 
-    /// The messages about schedulers that have panicked since the last call.
+    /// Takes the messages about schedulers that have panicked since the last call.
     pub(crate) fn take_panics(&mut self) -> Vec<String> {
         self.queues.iter_mut().filter_map(Scheduled::take_panic).collect()
     }
 
     /// Whether the scheduler of a queue is offline.
     pub(crate) fn is_offline(&self, queue: &Queue<'_>) -> bool {
-        self.of(queue).is_some_and(|queue| !matches!(queue.health, Health::Online))
+        self.find(queue).is_some_and(|queue| !matches!(queue.health, Health::Online))
     }
 
     /// The indices of the alloc queues that have jobs, in the order of their first jobs: where queues
@@ -211,7 +211,7 @@ impl AllocQueues {
         heads.into_iter().map(|(_, index)| index).collect()
     }
 
-    /// An alloc queue by an index from [`in_turn`](Self::in_turn).
+    /// An alloc queue, by its index from [`in_turn`](Self::in_turn).
     pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut Scheduled> {
         self.queues.get_mut(index)
     }
@@ -232,21 +232,22 @@ impl AllocQueues {
 
     /// The name of a queue's scheduler.
     pub(crate) fn scheduler_of(&self, queue: &Queue<'_>) -> Option<&'static str> {
-        Some(self.of(queue)?.scheduler.name())
+        Some(self.find(queue)?.scheduler.name())
     }
 
-    fn of(&self, queue: &Queue<'_>) -> Option<&Scheduled> {
+    fn find(&self, queue: &Queue<'_>) -> Option<&Scheduled> {
         self.queues.iter().find(|scheduled| is_same_queue(&scheduled.name, queue.alloc_queue()))
     }
 }
 
 impl Scheduled {
-    fn new(queue: &Queue<'_>, registry: &Registry) -> Result<Self, String> {
+    fn new(queue: &Queue<'_>, registry: &Registry) -> Result<Self, SchedulerError> {
         let table = queue.scheduler();
         let name = queue.name().unwrap_or_default().to_owned();
         let path = if name.is_empty() { String::new() } else { format!("queues.{name}.") };
         let path = format!("{path}policy.scheduler");
-        let scheduler = make_scheduler(&path, &table, registry)?;
+        let scheduler =
+            make_scheduler(&table, registry).map_err(|fault| SchedulerError { path, fault })?;
         let (pending, health) = (AllocQueue::default(), Health::Online);
         Ok(Self { name, ranks: Idset::new(), pending, scheduler, health, table })
     }
@@ -266,7 +267,7 @@ impl Scheduled {
 
     fn remove(&mut self, id: JobId, priority: NonZeroU32) {
         if self.pending.remove(id, priority.get()) && matches!(self.health, Health::Online) {
-            self.with_scheduler(|scheduler, _| scheduler.left(id));
+            self.with_scheduler(|scheduler, _| scheduler.job_left(id));
         }
     }
 
@@ -285,27 +286,50 @@ impl Scheduled {
     }
 }
 
-/// Makes the scheduler that a table names under `queue-policy`. `path` is the table's, for errors.
+/// Why a queue can't have the scheduler that its table asks for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{path}{fault}")]
+pub(crate) struct SchedulerError {
+    /// The path of the table in the configuration.
+    path: String,
+    fault: SchedulerFault,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum SchedulerFault {
+    #[error(".queue-policy must be a string")]
+    NoString,
+    #[error(".queue-policy: there is no scheduler {name:?}{} (one of {})", did_you_mean(meant), known.join(", "))]
+    Unknown { name: String, meant: Option<&'static str>, known: Vec<&'static str> },
+    /// The scheduler's own words.
+    #[error(": {0}")]
+    Refused(TableError),
+    #[error(": panicked: {0}")]
+    Panicked(String),
+}
+
+fn did_you_mean(meant: &Option<&'static str>) -> String {
+    meant.map(|meant| format!("; did you mean {meant:?}?")).unwrap_or_default()
+}
+
+/// Makes the scheduler that a table names under `queue-policy`.
 fn make_scheduler(
-    path: &str,
     table: &Value,
     registry: &Registry,
-) -> Result<Box<dyn Scheduler>, String> {
+) -> Result<Box<dyn Scheduler>, SchedulerFault> {
     let name = match table.get("queue-policy") {
         None => DEFAULT,
         Some(Value::String(name)) => name,
-        Some(_) => return Err(format!("{path}.queue-policy must be a string")),
+        Some(_) => return Err(SchedulerFault::NoString),
     };
     let Some(descriptor) = registry.find_scheduler(name) else {
-        let known: Vec<&str> = registry.schedulers().map(|scheduler| scheduler.name).collect();
+        let known: Vec<&'static str> =
+            registry.schedulers().map(|scheduler| scheduler.name).collect();
         let meant = suggest::nearest(name, known.iter().copied());
-        let meant = meant.map(|meant| format!("; did you mean {meant:?}?")).unwrap_or_default();
-        let known = known.join(", ");
-        return Err(format!(
-            "{path}.queue-policy: there is no scheduler {name:?}{meant} (one of {known})"
-        ));
+        return Err(SchedulerFault::Unknown { name: name.to_owned(), meant, known });
     };
-    let made = catch_unwind(AssertUnwindSafe(|| (descriptor.new)(table)));
-    let made = made.unwrap_or_else(|panic| Err(format!("panicked: {}", panic_text(&*panic))));
-    made.map_err(|text| format!("{path}: {text}"))
+    match catch_unwind(AssertUnwindSafe(|| (descriptor.new)(table))) {
+        Ok(made) => made.map_err(SchedulerFault::Refused),
+        Err(panic) => Err(SchedulerFault::Panicked(panic_text(&*panic))),
+    }
 }

@@ -1,7 +1,7 @@
 //! When pending jobs will probably start: Flux's annotation `sched.t_estimate`.
 //!
-//! An estimate is made when a client asks for it, and kept for a second, since a listing asks for one
-//! job after the other.
+//! An estimate is made when a client asks for it, and reused for a second, since a listing asks for one job after the
+//! other.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,10 +13,10 @@ use crate::engine::jobs::Jobs;
 use crate::job::JobId;
 use crate::sched::{Ends, estimate};
 
-/// For how long an estimate is kept, in seconds.
+/// How long an estimate is reused, in seconds.
 const PERIOD: f64 = 1.0;
 
-/// The starts of the next jobs of all queues, in UNIX seconds.
+/// The estimated starts of the next jobs of all queues, in UNIX seconds.
 type Starts = Rc<FxHashMap<JobId, f64>>;
 
 /// The last estimate, with the time at which it was made.

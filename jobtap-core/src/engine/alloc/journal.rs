@@ -1,6 +1,6 @@
-//! The events of nodes that clients can still read, of which `resource.journal-max` bounds the number.
+//! The node events that clients can still read: at most `resource.journal-max` of them.
 //!
-//! The stored log has all of them. As in Flux, a journal that has lost events begins with one that says so.
+//! The stored log has all events. As in Flux, a journal that has dropped events begins with an event that says so.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::eventlog::EventEntry;
 use crate::job::Timestamp;
 
-/// The bound of a configuration without one.
+/// The bound if the configuration has none.
 const MAX: usize = 100_000;
 
 /// The last events.
@@ -42,8 +42,8 @@ impl Journal {
         self.truncate();
     }
 
-    /// The events from the first one that is left. Where some were dropped, the event `truncate` is in their place,
-    /// with the time of the last one.
+    /// The events that have not been dropped. In place of those that have, there is one `truncate` event with the time
+    /// of the last of them.
     pub(crate) fn events(&self) -> Vec<EventEntry> {
         let truncate = self.truncated.map(|timestamp| EventEntry {
             timestamp,

@@ -1,14 +1,15 @@
-//! Planned maintenance of nodes: from `[[resource.maintenance]]` or from an administrator,
-//! kept in the log of nodes, and followed by the pool, and so by the schedulers.
+//! Planned maintenance of nodes: it comes from `[[resource.maintenance]]` or from an administrator, who adds it by an
+//! event in the log of nodes. The pool, and so the schedulers, observe it.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::nodes::{Nodes, PlannedMaintenance};
+use super::Allocation;
+use super::nodes::{Nodes, PlannedMaintenance, TargetsError};
 use crate::engine::api::RequestError;
-use crate::engine::core::Core;
 use crate::engine::jobs::Record;
-use crate::engine::timers::Due;
+use crate::engine::timers::{Due, Timers};
+use crate::engine::turn::Turn;
 use crate::host::errno::EINVAL;
 use crate::job::Timestamp;
 use crate::resource::Idset;
@@ -27,7 +28,7 @@ struct Entry {
     reason: String,
 }
 
-/// Seconds since the UNIX epoch, or a text such as `2026-01-31T08:00:00Z`.
+/// Seconds since the UNIX epoch, or a string such as `2026-01-31T08:00:00Z`.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Date {
@@ -35,32 +36,55 @@ enum Date {
     Text(String),
 }
 
+/// Why maintenance can't be planned.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum MaintenanceError {
+    #[error("resource.maintenance must be an array of tables")]
+    NotTables,
+    /// The entry at this place, from 1, in the configuration.
+    #[error("resource.maintenance {place}: {error}")]
+    Entry { place: usize, error: Box<MaintenanceError> },
+    #[error("{0}")]
+    Unreadable(#[from] serde_json::Error),
+    #[error("{0:?} is no time: write 2026-01-31T08:00:00Z")]
+    NoTime(String),
+    #[error("{0}")]
+    Targets(#[from] TargetsError),
+    #[error("the beginning must be a time")]
+    NoBeginning,
+    #[error("the end must be after the beginning")]
+    EndsBefore,
+}
+
 impl Date {
-    fn seconds(&self) -> Result<f64, String> {
+    fn seconds(&self) -> Result<f64, MaintenanceError> {
         match self {
             Self::Seconds(seconds) => Ok(*seconds),
             Self::Text(text) => Timestamp::parse(text)
                 .map(Timestamp::as_secs)
-                .ok_or_else(|| format!("{text:?} is no time: write 2026-01-31T08:00:00Z")),
+                .ok_or_else(|| MaintenanceError::NoTime(text.clone())),
         }
     }
 }
 
 /// The maintenance in the configuration. Its id is 0: no request can remove it.
-pub(crate) fn configured(nodes: &Nodes, config: &Value) -> Result<Vec<PlannedMaintenance>, String> {
+pub(crate) fn configured(
+    nodes: &Nodes,
+    config: &Value,
+) -> Result<Vec<PlannedMaintenance>, MaintenanceError> {
     let Some(entries) = config.pointer("/resource/maintenance") else {
         return Ok(Vec::new());
     };
-    let entries = entries.as_array().ok_or("resource.maintenance must be an array of tables")?;
+    let entries = entries.as_array().ok_or(MaintenanceError::NotTables)?;
     let read = |(index, entry): (usize, &Value)| {
         read_entry(nodes, entry)
-            .map_err(|text| format!("resource.maintenance {}: {text}", index + 1))
+            .map_err(|error| MaintenanceError::Entry { place: index + 1, error: error.into() })
     };
     entries.iter().enumerate().map(read).collect()
 }
 
-fn read_entry(nodes: &Nodes, entry: &Value) -> Result<PlannedMaintenance, String> {
-    let entry = Entry::deserialize(entry).map_err(|error| error.to_string())?;
+fn read_entry(nodes: &Nodes, entry: &Value) -> Result<PlannedMaintenance, MaintenanceError> {
+    let entry = Entry::deserialize(entry)?;
     let ranks = nodes.targets(&entry.nodes)?;
     let from = entry.from.seconds()?;
     let to = entry.to.map_or(Ok(f64::INFINITY), |to| to.seconds())?;
@@ -69,19 +93,18 @@ fn read_entry(nodes: &Nodes, entry: &Value) -> Result<PlannedMaintenance, String
 }
 
 /// Checks a period, in UNIX seconds.
-pub(crate) fn check(ranks: Idset, from: f64, to: f64) -> Result<Maintenance, String> {
+pub(crate) fn check(ranks: Idset, from: f64, to: f64) -> Result<Maintenance, MaintenanceError> {
     if !from.is_finite() || from < 0.0 {
-        return Err("the beginning must be a time".to_owned());
+        return Err(MaintenanceError::NoBeginning);
     }
     if to.is_nan() || to <= from {
-        return Err("the end must be after the beginning".to_owned());
+        return Err(MaintenanceError::EndsBefore);
     }
     Ok(Maintenance { ranks, from, to })
 }
 
 impl Nodes {
-    /// Refuses to move the end of a job, if the job would then still run when a maintenance of its
-    /// nodes begins.
+    /// Refuses to move the end of a job past the start of a maintenance period of its nodes.
     pub(crate) fn check_new_end(
         &self,
         now: Timestamp,
@@ -104,7 +127,7 @@ impl Nodes {
         }
     }
 
-    /// The maintenance that is not over, for `resource.status`.
+    /// The maintenance periods that are not over, for `resource.status`.
     pub(crate) fn maintenance_json(&self, now: Timestamp) -> Value {
         let one = |planned: &PlannedMaintenance| {
             let PlannedMaintenance { id, maintenance, reason } = planned;
@@ -140,18 +163,18 @@ impl Nodes {
     }
 }
 
-/// Sets the timer for the end of the next maintenance: jobs that wait for that may start then, and no
-/// other event says so.
-pub(crate) fn arm_timer(core: &mut Core) {
-    let nodes = &core.alloc.nodes;
-    let ends = nodes.maintenance(core.clock.now).map(|planned| planned.maintenance.to);
+/// Sets the timer for the next end of a maintenance period: jobs that wait for it may start then, and no other input
+/// triggers that.
+pub(crate) fn arm_timer(turn: &mut Turn, alloc: &mut Allocation, timers: &mut Timers) {
+    let nodes = &alloc.nodes;
+    let ends = nodes.maintenance(turn.clock.now).map(|planned| planned.maintenance.to);
     let next = ends.filter(|end| end.is_finite()).min_by(f64::total_cmp);
     let next = next.map(Timestamp::from_secs);
     if next == nodes.next_end.map(|(at, _)| at) {
         return;
     }
-    let old = core.alloc.nodes.next_end.take().map(|(_, timer)| timer);
-    core.timers.stop(old);
-    core.alloc.nodes.next_end =
-        next.map(|at| (at, core.timers.start(&mut core.effects, at, Due::MaintenanceEnd)));
+    let old = alloc.nodes.next_end.take().map(|(_, timer)| timer);
+    timers.stop(old);
+    alloc.nodes.next_end =
+        next.map(|at| (at, timers.start(&mut turn.effects, at, Due::MaintenanceEnd)));
 }

@@ -6,7 +6,8 @@
 //! | `schedule` | the schedulers' decisions, carried out |
 //! | `estimates` | when pending jobs will probably start |
 //! | `retained` | resources that plugins retain after the end of their jobs |
-//! | `nodes`, `node_events`, `journal`, `maintenance` | which nodes are drained, offline, excluded or under maintenance, and their events |
+//! | `nodes`, `node_events`, `journal` | which nodes are drained, offline or excluded; the events of nodes |
+//! | `maintenance` | the planned maintenance of nodes |
 
 pub(super) mod alloc_queues;
 pub(super) mod estimates;
@@ -31,7 +32,7 @@ use retained::RetainedSets;
 
 /// The instance's queues and resources.
 pub(super) struct Allocation {
-    /// The named queues: which take jobs, and which allocate.
+    /// The named queues: which are enabled, and which are started.
     pub(super) queues: Queues,
     pub(super) alloc_queues: AllocQueues,
     pub(super) pool: Pool,
@@ -55,7 +56,7 @@ impl Allocation {
         }
     }
 
-    /// Takes the resources of a restored job from the pool; returns whether all of them were there.
+    /// Takes the resources of a restored job from the pool; returns whether all of them were free.
     pub(super) fn reclaim(&mut self, record: &Record) -> bool {
         let reclaimed =
             record.unreleased_resources().is_some_and(|allocated| self.pool.claim(allocated));
@@ -65,7 +66,7 @@ impl Allocation {
         reclaimed
     }
 
-    /// Returns to the pool what a job has not released before, after `free` was applied.
+    /// Returns to the pool the resources that a job has not released before, after `free` has been applied.
     pub(super) fn free(&mut self, record: &Record) {
         if record.allocation.is_from_pool()
             && let Some(resources) = record.unreleased_resources()
@@ -90,8 +91,8 @@ fn in_use<'a>(
 ) -> Vec<Running<'a>> {
     let allocated = allocated_jobs.iter().filter_map(|id| jobs.get(*id)?.unreleased_resources());
     let allocated = allocated.map(|resources| Running { resources, until: resources.expiration() });
-    // When a plugin frees what it retains is not known. It is taken for soon: as a rule, that is
-    // housekeeping, which is short.
+    // It is unknown when a plugin frees what it retains. The estimate is "now", since resources are usually retained
+    // for housekeeping, which is short.
     let retained = retained.iter().map(|(_, _, r)| Running { resources: r, until: Some(now) });
     allocated.chain(retained).collect()
 }

@@ -1,25 +1,25 @@
-//! The state of the nodes beside their jobs: which are drained, offline, excluded or under maintenance.
+//! The state of the nodes apart from their jobs: which are drained, offline, excluded or under maintenance.
 //!
-//! Everything that happens to nodes is an event in `resource.eventlog`, and the state is what its
-//! replay gives. This is that state machine; what causes events is in `node_events` and in the
-//! requests of administrators.
+//! Everything that happens to nodes is an event in `resource.eventlog`, and a replay of that log gives the state. This
+//! module is that state machine; the events come from `node_events` and from the requests of administrators.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
 use super::journal::Journal;
-use crate::engine::api::{ReplyTo, TimerId};
+use crate::engine::api::{ReplyTo, RequestError, TimerId};
 use crate::engine::events::field;
 use crate::eventlog::EventEntry;
+use crate::host::errno::EINVAL;
 use crate::job::Timestamp;
-use crate::resource::{Hostlist, Idset, ResourceSet};
+use crate::resource::{Hostlist, HostlistError, Idset, ResourceSet};
 use crate::sched::Maintenance;
 
 /// The instance key of the eventlog of nodes.
 pub const RESOURCE_LOG: &str = "resource.eventlog";
 
-/// The key of the resources of the instance, an R, for those who read the store.
+/// The instance key of the resources of the instance, as an R, for readers of the store.
 pub(crate) const RESOURCES: &str = "resource.R";
 
 /// A drained node: since when, why and by whom.
@@ -41,7 +41,7 @@ pub(crate) struct PlannedMaintenance {
 /// The state of all nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
-    /// All resources of the instance, also those of excluded nodes.
+    /// All resources of the instance, including those of excluded nodes.
     pub(crate) inventory: ResourceSet,
     pub(crate) excluded: Idset,
     pub(crate) offline: Idset,
@@ -59,6 +59,26 @@ pub(crate) struct Nodes {
     pub(crate) next_end: Option<(Timestamp, TimerId)>,
     /// The requests that watch the log.
     pub(crate) watchers: Vec<ReplyTo>,
+}
+
+/// Why a text doesn't say which nodes are meant. The words are Flux's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum TargetsError {
+    #[error("idset is empty")]
+    NoRank,
+    #[error("idset is out of range")]
+    OutOfRange,
+    /// Neither ranks nor hosts.
+    #[error("invalid targets: {targets:?}: {error}")]
+    Unreadable { targets: String, error: HostlistError },
+    #[error("invalid targets: invalid hosts: {0}")]
+    UnknownHosts(Hostlist),
+}
+
+impl From<TargetsError> for RequestError {
+    fn from(error: TargetsError) -> Self {
+        Self::new(EINVAL, error.to_string())
+    }
 }
 
 impl Nodes {
@@ -87,25 +107,25 @@ impl Nodes {
     }
 
     /// Reads the target of a request: `0-3` are ranks, anything else are hosts.
-    pub(crate) fn targets(&self, text: &str) -> Result<Idset, String> {
+    pub(crate) fn targets(&self, text: &str) -> Result<Idset, TargetsError> {
         if let Ok(ranks) = text.parse::<Idset>() {
             let unknown = ranks.difference(&self.inventory.ranks());
             return match (ranks.is_empty(), unknown.is_empty()) {
-                (true, _) => Err("idset is empty".to_owned()),
+                (true, _) => Err(TargetsError::NoRank),
                 (_, true) => Ok(ranks),
-                (_, false) => Err("idset is out of range".to_owned()),
+                (_, false) => Err(TargetsError::OutOfRange),
             };
         }
-        let hosts: Hostlist =
-            text.parse().map_err(|error| format!("invalid targets: {text:?}: {error}"))?;
+        let unreadable = |error| TargetsError::Unreadable { targets: text.to_owned(), error };
+        let hosts: Hostlist = text.parse().map_err(unreadable)?;
         let unknown = self.inventory.unknown_hosts(&hosts);
         match unknown.is_empty() {
-            false => Err(format!("invalid targets: invalid hosts: {unknown}")),
+            false => Err(TargetsError::UnknownHosts(unknown)),
             true => Ok(self.inventory.ranks_on(&hosts)),
         }
     }
 
-    /// The hosts of ranks, as events have them beside the ranks.
+    /// The hosts of ranks, as in the `nodelist` of events.
     pub(crate) fn hosts(&self, ranks: &Idset) -> String {
         self.inventory.with_ranks(ranks).nodelist().to_string()
     }
@@ -125,8 +145,8 @@ impl Nodes {
         }
     }
 
-    /// The ranks that an event is about. The instance may have other ranks since the event: then the
-    /// hosts count, unless several nodes have one name.
+    /// The ranks that an event is about. If they have other hosts now than in the event, because the instance's
+    /// resources have changed, the event's hosts decide. Otherwise its ranks do, since several nodes may have one name.
     fn ranks_of(&self, entry: &EventEntry) -> Idset {
         let text = |key| field(entry, key).and_then(Value::as_str);
         let ranks: Idset = text("idset").and_then(|ranks| ranks.parse().ok()).unwrap_or_default();
@@ -139,7 +159,7 @@ impl Nodes {
         }
     }
 
-    /// Applies one event. Events of other names are only kept in the log.
+    /// Applies one event. Events with other names change nothing.
     pub(crate) fn apply(&mut self, entry: &EventEntry) {
         let ranks = self.ranks_of(entry);
         match &*entry.name {
@@ -185,13 +205,13 @@ impl Nodes {
         self.planned.push(PlannedMaintenance { id, maintenance, reason });
     }
 
-    /// The maintenance that is not over.
+    /// The maintenance periods that are not over.
     pub(crate) fn maintenance(&self, now: Timestamp) -> impl Iterator<Item = &PlannedMaintenance> {
         let all = self.configured.iter().chain(&self.planned);
         all.filter(move |planned| planned.maintenance.to > now.as_secs())
     }
 
-    /// The drained nodes, those of equal reason and time together, as `resource.status` shows them.
+    /// The drained nodes, grouped by time, reason and user, as `resource.status` shows them.
     pub(crate) fn drained_groups(&self) -> Vec<(Idset, &Drained)> {
         let mut groups: Vec<(Idset, &Drained)> = Vec::new();
         for (rank, drained) in &self.drained {
@@ -203,7 +223,7 @@ impl Nodes {
         groups
     }
 
-    /// The same as an object by ranks.
+    /// The same groups as an object, by ranks.
     pub(crate) fn drain_json(&self) -> Value {
         let groups = self.drained_groups().into_iter().map(|(ranks, drained)| {
             let Drained { since, reason, userid } = drained;

@@ -1,17 +1,16 @@
 //! Resources that plugins retain after their jobs have freed them, as housekeeping does.
 //!
-//! For the schedulers they are in use; for everything else the job is inactive. They are stored, so
-//! that after a restart no other job gets them before the plugin was asked whether it still needs
-//! them.
+//! The schedulers treat them as in use; in every other respect the job is inactive. They are stored, so that after a
+//! restart no other job gets them before the plugin has been asked whether it still needs them.
 
 use super::Allocation;
 use crate::engine::jobs::Jobs;
 use crate::host::PluginKey;
-use crate::job::JobId;
-use crate::resource::{Idset, ResourceSet};
+use crate::job::{JobId, JobIdError};
+use crate::resource::{Idset, ResourceError, ResourceSet};
 
-/// The instance keys under which retained resources are stored: `JOB.PLUGIN` follows, and the value is
-/// an R.
+/// The prefix of the instance keys under which retained resources are stored: `JOB.PLUGIN` follows, and the value is an
+/// R.
 pub const RETAINED: &str = "jobtap.kept.";
 
 /// What one plugin retains of one job's resources.
@@ -20,8 +19,32 @@ pub(crate) struct Retained {
     pub(crate) job: JobId,
     pub(crate) plugin: PluginKey,
     pub(crate) resources: ResourceSet,
-    /// It is from an earlier run, and the plugin has not asked for it again yet.
+    /// The set is from an earlier run, and the plugin has not asked for it again yet.
     pub(crate) unconfirmed: bool,
+}
+
+/// Why stored resources can't be retained again.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum RetainedError {
+    /// Their key names no plugin.
+    #[error("there is no plugin in its name")]
+    NoPlugin,
+    /// Their key names no job.
+    #[error("{name}: {error}")]
+    NoJob {
+        /// What stands in the place of the job.
+        name: String,
+        /// What is wrong with it.
+        error: JobIdError,
+    },
+    /// The value is no R.
+    #[error("{job}: {error}")]
+    Resources {
+        /// The job.
+        job: JobId,
+        /// What is wrong with the value.
+        error: ResourceError,
+    },
 }
 
 /// All retained resources.
@@ -33,12 +56,12 @@ pub(crate) struct RetainedSets {
 }
 
 impl RetainedSets {
-    /// What is retained, by job. What several plugins retain comes several times.
+    /// All sets. Resources that several plugins retain occur several times.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (JobId, PluginKey, &ResourceSet)> {
         self.sets.iter().map(|set| (set.job, set.plugin, &set.resources))
     }
 
-    /// The nodes of which something is retained.
+    /// The nodes with retained resources.
     pub(crate) fn ranks(&self) -> Idset {
         let ranks = self.sets.iter().map(|set| set.resources.ranks());
         ranks.fold(Idset::new(), |all, ranks| all.union(&ranks))
@@ -48,7 +71,7 @@ impl RetainedSets {
         self.sets.iter().filter(move |set| set.job == job)
     }
 
-    /// What is retained of a job by any plugin.
+    /// The resources of a job that any plugin retains.
     pub(crate) fn union_of(&self, job: JobId) -> ResourceSet {
         let mut all = ResourceSet::new();
         self.of_job(job).for_each(|set| all.union_with(&set.resources));
@@ -60,12 +83,12 @@ impl RetainedSets {
         self.sets.iter_mut().find(|set| set.job == job && set.plugin == plugin)
     }
 
-    /// Adds a set; the pool must have given it out already.
+    /// Adds a set, which must already be allocated in the pool.
     pub(crate) fn push(&mut self, set: Retained) {
         self.sets.push(set);
     }
 
-    /// Takes ranks from a plugin; returns what of them no other plugin retains.
+    /// Takes ranks from a plugin; returns those of their resources that no other plugin retains.
     pub(crate) fn take(
         &mut self,
         plugin: PluginKey,
@@ -83,13 +106,13 @@ impl RetainedSets {
     }
 }
 
-/// What a plugin can retain of a job's resources: what it retains already, or what the job has just
-/// freed of what the instance still has.
+/// The resources of a job that a plugin can retain: those that it retains already, or those that the job has just freed
+/// and the instance still has.
 ///
 /// No other job can have any of that yet: the schedulers run when all callbacks are over.
 pub(crate) fn retainable(
-    alloc: &Allocation,
     jobs: &Jobs,
+    alloc: &Allocation,
     plugin: PluginKey,
     job: JobId,
 ) -> Option<ResourceSet> {
@@ -101,7 +124,7 @@ pub(crate) fn retainable(
     Some(available(alloc, job, allocated)).filter(|resources| !resources.is_empty())
 }
 
-/// What of a set is free, or retained of the same job.
+/// The part of a set that is free, or retained from the same job.
 pub(crate) fn available(alloc: &Allocation, job: JobId, wanted: &ResourceSet) -> ResourceSet {
     let mut available = alloc.pool.unallocated_of(wanted);
     available.union_with(&wanted.intersection(&alloc.retained.union_of(job)));
@@ -114,14 +137,15 @@ impl RetainedSets {
         std::mem::take(&mut self.stored)
     }
 
-    /// Takes over what was stored under [`RETAINED`] and `key`.
+    /// Restores what was stored under [`RETAINED`] and `key`.
     ///
     /// # Errors
     /// When it cannot be read; then nothing is retained.
-    pub(crate) fn restore(&mut self, key: &str, text: &str) -> Result<(), String> {
-        let (job, plugin) = key.split_once('.').ok_or("there is no plugin in its name")?;
-        let job = job.parse().map_err(|error| format!("{job}: {error}"))?;
-        let resources = text.parse().map_err(|error| format!("{job}: {error}"))?;
+    pub(crate) fn restore(&mut self, key: &str, text: &str) -> Result<(), RetainedError> {
+        let (job, plugin) = key.split_once('.').ok_or(RetainedError::NoPlugin)?;
+        let no_job = |error| RetainedError::NoJob { name: job.to_owned(), error };
+        let job = job.parse().map_err(no_job)?;
+        let resources = text.parse().map_err(|error| RetainedError::Resources { job, error })?;
         self.stored.push((job, plugin.to_owned(), resources));
         Ok(())
     }

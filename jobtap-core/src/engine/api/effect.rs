@@ -15,27 +15,28 @@ use crate::job::{Flags, JobId, Timestamp, Uid, Urgency};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TimerId(pub NonZeroU64);
 
-/// What one call of the engine leads to.
+/// The result of one call of the engine.
 #[derive(Debug, Default)]
 pub struct Effects {
-    /// Changes of the store, to be made durable in one commit.
+    /// Changes to the store, to be made durable in one commit.
     pub writes: Writes,
-    /// What is to be done in this order, once these writes and all that came before are durable.
+    /// What to do, in this order, once these writes and all earlier ones are durable.
     pub after: Vec<Effect>,
     /// Lines for the manager's log; they do not wait for the commit.
     pub log: Vec<LogLine>,
-    /// How many events watchers of all jobs would have seen while [nothing watched](crate::engine::Engine::set_watched).
+    /// The number of events that watchers of all jobs would have seen while [nothing
+    /// watched](crate::engine::Engine::set_watched).
     pub unpublished: u64,
     /// Whether nothing watches jobs, so that their events are not among the effects.
     unwatched: bool,
 }
 
-/// How many effects there is room for at most before the first of them is known.
+/// The maximum number of effects for which room is reserved in advance.
 const MOST_ROOM: usize = 16 * 1024;
 
 impl Effects {
-    /// Takes all of them, and makes room for as many: under load, turns are about equally long, and lists that grow step
-    /// by step would be copied at each step.
+    /// Takes all effects, and reserves room for as many: under load, turns are about equally long, and lists that grow
+    /// step by step would be copied at each step.
     pub(crate) fn take(&mut self) -> Self {
         let room = self.after.len().min(MOST_ROOM);
         Self {
@@ -47,12 +48,43 @@ impl Effects {
         }
     }
 
+    /// Writes to the manager's log.
+    pub(crate) fn log(&mut self, level: Level, text: impl Into<String>) {
+        self.log.push(LogLine { level, text: text.into() });
+    }
+
+    /// Responds to a request, once everything that was caused so far is durable.
+    pub(crate) fn reply(&mut self, to: ReplyTo, result: Result<Value, RequestError>) {
+        // After the writes of this input, so that nothing is acknowledged before it is durable.
+        self.after.push(Effect::Reply { to, result });
+    }
+
+    /// Responds to a request, with the plugins' messages to the user.
+    pub(crate) fn reply_with(
+        &mut self,
+        to: ReplyTo,
+        messages: Vec<String>,
+        mut result: Result<Value, RequestError>,
+    ) {
+        if !messages.is_empty() {
+            match &mut result {
+                Ok(payload) => {
+                    if let Some(payload) = payload.as_object_mut() {
+                        payload.insert("messages".to_owned(), messages.into());
+                    }
+                }
+                Err(error) => error.messages = messages,
+            }
+        }
+        self.reply(to, result);
+    }
+
     /// See [`Engine::set_watched`](crate::engine::Engine::set_watched).
     pub(crate) fn set_watched(&mut self, watched: bool) {
         self.unwatched = !watched;
     }
 
-    /// Shows watchers an event of a log of a job.
+    /// Shows watchers an event in one of a job's logs.
     pub(crate) fn publish(&mut self, id: JobId, log: JobLog, seq: u64, entry: impl Logged) {
         match (self.unwatched, log) {
             (false, _) => {
@@ -72,12 +104,12 @@ impl Effects {
     }
 }
 
-/// An event to be logged. It is put into shared memory only if something other than its log has it too: most events of an
-/// execution are seen by nothing else.
+/// An event to be logged. It is put behind an [`Arc`] only if something besides its log needs it too: nothing else sees
+/// most events of an execution.
 pub(crate) trait Logged {
     /// The event.
     fn entry(&self) -> &EventEntry;
-    /// The event in shared memory.
+    /// The event behind an [`Arc`].
     fn share(self) -> Arc<EventEntry>;
 }
 
@@ -107,7 +139,7 @@ impl From<Writes> for Effects {
     }
 }
 
-/// One change of the store (keys of RFC 16).
+/// One change to the store (keys of RFC 16).
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
     /// Appends lines to a log of a job.
@@ -135,9 +167,8 @@ pub enum Write {
         /// The job.
         id: JobId,
     },
-    /// Notes that a job is inactive. The summary is all that a restart needs of it, for
-    /// [`ReadJob::from_summary`](crate::engine::ReadJob::from_summary); the job's other keys stay
-    /// as they are.
+    /// Notes that a job is inactive. The summary is all that a restart needs to know about the job, for
+    /// [`ReadJob::from_summary`](crate::engine::ReadJob::from_summary); the job's other keys stay as they are.
     Inactive {
         /// The job.
         id: JobId,
@@ -191,7 +222,7 @@ impl JobLog {
     }
 }
 
-/// Something that is to be done once the writes before it are durable.
+/// Something to do once the writes before it are durable.
 #[derive(Debug)]
 pub enum Effect {
     /// Answer a request.
@@ -212,10 +243,10 @@ pub enum Effect {
     Process {
         /// The plugin.
         plugin: PluginKey,
-        /// What to do. Boxed, since it is larger than all other effects, of which a job has a dozen.
+        /// What to do. Boxed, since it is larger than any other effect, and each job has a dozen effects.
         command: Box<ProcessCommand>,
     },
-    /// Run work of a plugin on a thread where nothing waits for it, or drop what waits for a thread.
+    /// Run blocking work of a plugin on a separate thread, or drop its work that has not begun.
     Blocking {
         /// The plugin.
         plugin: PluginKey,
@@ -251,14 +282,14 @@ pub enum Effect {
     },
     /// Run the asynchronous work of a plugin, off the engine's thread.
     Spawn(Task),
-    /// Ask the system for the name and the group of a user: give the engine
-    /// [`Input::Requester`](super::Input::Requester) in any case, and soon. Requests of the user wait for it.
+    /// Look up the name and the groups of a user in the system, and give the engine
+    /// [`Input::Requester`](super::Input::Requester) soon, even if the lookup fails: the user's requests wait for it.
     LookUp {
         /// The user.
         user: Uid,
     },
-    /// Submit a job again that can't start: give the engine
-    /// [`Request::Resubmit`](super::Request::Resubmit), with the environment that the job was submitted with.
+    /// Submit again a job that can't start: give the engine [`Request::Resubmit`](super::Request::Resubmit), with the
+    /// environment that the job was submitted with.
     Resubmit(Box<Resubmission>),
 }
 

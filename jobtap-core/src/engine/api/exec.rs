@@ -6,19 +6,18 @@ use serde::{Deserialize, Serialize};
 
 use super::Exception;
 use crate::eventlog::EventEntry;
-use crate::job::{JobId, Uid};
+use crate::job::{JobId, Signal, Uid};
 use crate::jobspec::Jobspec;
 use crate::resource::{Idset, ResourceSet};
 
 /// What the executor reports about a job.
 ///
-/// A job that was handed over as new has, in this order: [`Log`](Self::Log) entries `init` and `starting`,
-/// [`Started`](Self::Started), more log entries, [`Finished`](Self::Finished),
-/// [`Released`](Self::Released). If it cannot start there is an [`Exception`](Self::Exception) in place of
-/// the start and the finish; if its command cannot be run, one between them. A job that is lost has
-/// [`Lost`](Self::Lost) in place of what has not been reported. A job that is reattached has
-/// [`Reattached`](Self::Reattached) first, then everything that was missed, then
-/// [`CaughtUp`](Self::CaughtUp). The release is always reported, and nothing after it.
+/// For a new job the executor reports, in this order: [`Log`](Self::Log) entries `init` and `starting`,
+/// [`Started`](Self::Started), more log entries, [`Finished`](Self::Finished), [`Released`](Self::Released). If the job
+/// cannot start, an [`Exception`](Self::Exception) takes the place of the start and the finish; if its command cannot
+/// be run, there is one between them. For a lost job, [`Lost`](Self::Lost) takes the place of everything that has not
+/// been reported. For a reattached job, [`Reattached`](Self::Reattached) comes first, then everything that was missed,
+/// then [`CaughtUp`](Self::CaughtUp). The release is always reported, and nothing after it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum ExecEvent {
@@ -29,8 +28,8 @@ pub enum ExecEvent {
         /// The entry.
         entry: EventEntry,
     },
-    /// All that the tasks have printed, of a job that has ended and printed little. An executor keeps what other jobs
-    /// print.
+    /// Everything that the tasks of a job have printed, if the job has ended and printed little. An executor keeps the
+    /// output of other jobs.
     Output {
         /// The job.
         id: JobId,
@@ -47,7 +46,7 @@ pub enum ExecEvent {
         /// The job.
         id: JobId,
     },
-    /// Everything that such a job did meanwhile was reported, up to its last report if there is one.
+    /// Everything that a reattached job did meanwhile has been reported, up to its last report if there is one.
     CaughtUp {
         /// The job.
         id: JobId,
@@ -82,10 +81,10 @@ pub enum ExecEvent {
     Finished {
         /// The job.
         id: JobId,
-        /// The wait status, as of wait(2).
+        /// The wait status, as in wait(2).
         status: i32,
     },
-    /// The job has nothing left on these ranks, and goes on at others. They are free for other jobs.
+    /// The job has nothing left on these ranks, which are free for other jobs, but still runs on others.
     PartlyReleased {
         /// The job.
         id: JobId,
@@ -121,30 +120,14 @@ impl ExecEvent {
 /// A request to the executor.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ExecCommand {
-    /// Start the job; its environment is in the store.
-    Start {
-        /// The job.
-        id: JobId,
-        /// Its user.
-        userid: Uid,
-        /// Its jobspec with all updates, without the environment.
-        jobspec: Jobspec,
-        /// Its resources. A job that is started has some.
-        resources: Option<Arc<ResourceSet>>,
-        /// The job was executed under an earlier manager: the executor reattaches to it and never starts
-        /// it. Set if the eventlog has `start`, and for a job in CLEANUP whose release was not reported,
-        /// which may have ended before `start` was logged.
-        ///
-        /// Otherwise the executor starts the job, unless it knows it already: an earlier manager may have
-        /// stopped after it requested the start and before it logged `start`.
-        reattach: bool,
-    },
+    /// Start a job, or reattach to it.
+    Start(ExecStart),
     /// Send one signal to the job's tasks.
     Signal {
         /// The job.
         id: JobId,
-        /// The signal's number.
-        signum: i32,
+        /// The signal.
+        signal: Signal,
     },
     /// End the job: with this signal first, then with SIGKILL (or `exec.kill-signal`) until nothing is
     /// left of it.
@@ -152,11 +135,43 @@ pub enum ExecCommand {
         /// The job.
         id: JobId,
         /// `exec.term-signal` (SIGTERM), or SIGALRM when its time is up.
-        signum: i32,
+        signal: Signal,
     },
-    /// The end of the job is durable, so that its status need not be kept any longer.
+    /// The end of the job is durable, so that the executor need not keep its status any longer.
     Ack {
         /// The job.
         id: JobId,
     },
+}
+
+impl ExecCommand {
+    /// The job that the command is about.
+    pub fn id(&self) -> JobId {
+        match *self {
+            Self::Start(ExecStart { id, .. })
+            | Self::Signal { id, .. }
+            | Self::Cancel { id, .. }
+            | Self::Ack { id } => id,
+        }
+    }
+}
+
+/// A job to start, or to reattach to. Its environment is in the store.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExecStart {
+    /// The job.
+    pub id: JobId,
+    /// Its user.
+    pub userid: Uid,
+    /// Its jobspec with all updates, without the environment.
+    pub jobspec: Jobspec,
+    /// Its resources. A job that is started has some.
+    pub resources: Option<Arc<ResourceSet>>,
+    /// The job was executed under an earlier manager: the executor reattaches to it and never starts
+    /// it. Set if the eventlog has `start`, and for a job in CLEANUP whose release was not reported,
+    /// which may have ended before `start` was logged.
+    ///
+    /// Otherwise the executor starts the job, unless it knows it already: an earlier manager may have
+    /// stopped after it requested the start and before it logged `start`.
+    pub reattach: bool,
 }

@@ -1,4 +1,4 @@
-//! What goes into the engine and what comes out: its whole contact with the outside.
+//! What goes into the engine and what comes out: its entire interface to the outside.
 //!
 //! The engine does no I/O. A daemon (or a test) gives it an [`Input`] with the time, and gets
 //! [`Effects`]: what must be stored first, and what may happen once that is durable.
@@ -10,13 +10,14 @@ mod writes;
 
 pub(crate) use effect::Logged;
 pub use effect::{Effect, Effects, JobLog, LogLine, Resubmission, TimerId, Write};
-pub use exec::{ExecCommand, ExecEvent};
+pub use exec::{ExecCommand, ExecEvent, ExecStart};
 pub use request::{
     DrainMode, Exception, NodeRequest, Request, RequestError, ShadowRequest, Submission,
 };
 pub use writes::Writes;
 pub(crate) use writes::append_held_back;
 
+use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
@@ -47,18 +48,18 @@ pub enum Input {
     Timer(TimerId),
     /// The client of this request has gone.
     Abandoned(ReplyTo),
-    /// Work outside the engine's thread has come back to a plugin.
+    /// Work outside the engine's thread calls back into a plugin.
     Remote(RemoteCall),
     /// The system has answered [`Effect::LookUp`].
     Requester {
         /// The user.
         user: Uid,
-        /// What is known of the user.
+        /// What is known about the user.
         requester: Requester,
     },
 }
 
-/// What the system knows of a user who makes a request.
+/// What the system knows about a user who makes a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Requester {
     /// The name; `None` if the system doesn't know the user.
@@ -71,20 +72,40 @@ pub struct Requester {
     pub host: Option<String>,
 }
 
-/// Refuses a job that no host can run, with a text for its user. It is asked about jobs that plugins have
-/// changed at their submission; as they were submitted, they have been checked before they come to the engine.
+/// Refuses a job that no host can run, with a text for its user. The engine calls it for jobs that plugins have changed
+/// at their submission; the jobs as submitted have been checked before they reach the engine.
 #[derive(Clone)]
 pub struct HostCheck(Arc<HostCheckFn>);
 
-type HostCheckFn = dyn Fn(&Jobspec) -> Result<(), String> + Send + Sync;
+type HostCheckFn = dyn Fn(&Jobspec) -> Result<(), HostRefusal> + Send + Sync;
+
+/// Why no host can run a job: the error of the host's own check, whose text is for the job's user.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(crate) struct HostRefusal(Box<dyn Error + Send + Sync>);
 
 impl HostCheck {
-    /// A check that must not do I/O.
-    pub fn new(check: impl Fn(&Jobspec) -> Result<(), String> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(check))
+    /// A check that must not do I/O. The text of its error is for the job's user.
+    ///
+    /// ```
+    /// use jobtap_core::engine::HostCheck;
+    ///
+    /// #[derive(Debug, thiserror::Error)]
+    /// #[error("a command of {0} words is longer than this host allows")]
+    /// struct TooLong(usize);
+    ///
+    /// HostCheck::new(|jobspec| match jobspec.command().count() {
+    ///     0..=1000 => Ok(()),
+    ///     words => Err(TooLong(words)),
+    /// });
+    /// ```
+    pub fn new<E: Error + Send + Sync + 'static>(
+        check: impl Fn(&Jobspec) -> Result<(), E> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(move |jobspec| check(jobspec).map_err(|error| HostRefusal(error.into()))))
     }
 
-    pub(crate) fn check(&self, jobspec: &Jobspec) -> Result<(), String> {
+    pub(crate) fn check(&self, jobspec: &Jobspec) -> Result<(), HostRefusal> {
         (self.0)(jobspec)
     }
 }
@@ -92,7 +113,7 @@ impl HostCheck {
 /// Every job is accepted.
 impl Default for HostCheck {
     fn default() -> Self {
-        Self::new(|_| Ok(()))
+        Self(Arc::new(|_| Ok(())))
     }
 }
 
@@ -117,7 +138,7 @@ pub struct StoredJob {
     pub exec_lines: u64,
     /// Values under `data.<plugin>`, by plugin.
     pub data: Map<String, Value>,
-    /// Value under `annotations`: those of plugins that outlive a restart.
+    /// Value under `annotations`: the plugins' annotations that outlive a restart.
     pub annotations: Map<String, Value>,
 }
 
@@ -125,3 +146,10 @@ pub struct StoredJob {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct StartError(pub(crate) String);
+
+impl StartError {
+    /// The error for something that the engine needs.
+    pub(crate) fn from_error(error: impl Error) -> Self {
+        Self(error.to_string())
+    }
+}

@@ -14,8 +14,8 @@ use crate::resource::ResourceSet;
 pub enum Request {
     /// `job-ingest.submit`. Response: `{"id"}`.
     Submit(Box<Submission>),
-    /// Submits a job again that the manager has ended, as [`Effect::Resubmit`](super::Effect::Resubmit) asks.
-    /// It was admitted before: queues and `slurm.job_submit` add nothing to it. Response: `{"id"}`.
+    /// Submits again a job that the manager has ended, as [`Effect::Resubmit`](super::Effect::Resubmit) asks. The job
+    /// was admitted before, so queues and `slurm.job_submit` add nothing to it. Response: `{"id"}`.
     Resubmit(Box<Submission>),
     /// `job-manager.raise`.
     Raise {
@@ -42,13 +42,13 @@ pub enum Request {
         /// The signal's number.
         signum: i64,
     },
-    /// `job-exec.override`: begins or ends a simulated job that was submitted to wait for this.
+    /// `job-exec.override`: begins or ends a simulated job that was submitted to wait for this request.
     Override {
         /// The job.
         id: JobId,
         /// `start` or `finish`.
         event: String,
-        /// The wait status of `finish`; 0 if not said.
+        /// The wait status of `finish`; 0 if not given.
         status: Option<i32>,
     },
     /// `job-manager.killall`: response: `{"count","errors"}`.
@@ -93,7 +93,7 @@ pub enum Request {
         start: bool,
         /// Why they do not.
         reason: Option<String>,
-        /// The change is not stored, so that it ends with the manager.
+        /// The change is not stored, so that it is lost when the manager ends.
         nocheckpoint: bool,
     },
     /// `job-manager.update`: changes the jobspec of a job.
@@ -117,7 +117,7 @@ pub enum Request {
         age_limit: f64,
         /// The greatest number; -1 is no limit.
         num_limit: i64,
-        /// How many are purged at most, 1 to 100.
+        /// The maximum number of jobs to purge, 1 to 100.
         batch: i64,
         /// Purge them; otherwise only count them all.
         force: bool,
@@ -153,7 +153,7 @@ pub enum Request {
     PluginReload {
         /// Its name.
         name: String,
-        /// Its configuration from now on; `None` is that of the instance.
+        /// Its configuration from now on; `None` is its table in the instance's configuration.
         conf: Option<Value>,
     },
     /// Gives the instance a new configuration (owner). Plugins can refuse it.
@@ -174,7 +174,7 @@ pub enum Request {
     },
 }
 
-/// What an administrator can ask about shadows: plugins that are called beside the live ones, and decide nothing.
+/// What an administrator can ask about shadows: plugins that are called alongside the live ones, and decide nothing.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ShadowRequest {
     /// Loads a linked plugin as a shadow.
@@ -194,12 +194,13 @@ pub enum ShadowRequest {
         /// Its name.
         name: String,
     },
-    /// Puts a shadow live, in the place of the live plugin of its name. Response: `{"replaced"}`.
+    /// Makes a shadow live, in place of the live plugin of the same name. Response: `{"replaced"}`.
     Promote {
         /// Its name.
         name: String,
     },
-    /// Makes a live plugin a shadow. What its promotion had replaced is live again. Response: `{"restored"}`.
+    /// Makes a live plugin a shadow. The plugin that its promotion replaced becomes live again. Response:
+    /// `{"restored"}`.
     Demote {
         /// Its name.
         name: String,
@@ -211,7 +212,7 @@ pub enum ShadowRequest {
 pub struct Submission {
     /// The jobspec, environment included.
     pub jobspec: Jobspec,
-    /// The signed request as it was received, or another text of which the store makes it; stored as `J` (RFC 16).
+    /// The signed request as it was received, or a text from which the store makes it; stored as `J` (RFC 16).
     pub signed: String,
     /// 0..31, checked by the engine.
     pub urgency: i64,
@@ -228,14 +229,14 @@ pub struct Exception {
     pub severity: i64,
     /// For the user to read; may be empty.
     pub note: String,
-    /// The status with which the job's tasks end for this reason, as of `wait`(2), if the executor says one. With it a
-    /// job that a fatal exception ends can have status 0.
+    /// The status with which the job's tasks end for this reason, as in `wait`(2), if the executor reports one. It
+    /// allows a job that a fatal exception ends to have status 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_status: Option<i32>,
 }
 
 impl Exception {
-    /// An exception that says nothing of the status of the job's tasks.
+    /// An exception without a wait status.
     pub fn new(kind: impl Into<String>, severity: i64, note: impl Into<String>) -> Self {
         Self { kind: kind.into(), severity, note: note.into(), wait_status: None }
     }
@@ -279,11 +280,11 @@ pub enum NodeRequest {
     Reload {
         /// All of them.
         resources: Box<ResourceSet>,
-        /// Also when jobs hold resources that are not among them.
+        /// Reload even if jobs have resources that are not among them.
         force: bool,
     },
-    /// The instance ends at this time, in UNIX seconds; 0 is never. No client asks for this: the manager
-    /// does, when it is a job of another instance and its own end has moved.
+    /// The instance ends at this time, in UNIX seconds; 0 is never. No client sends this: the manager itself does, if
+    /// it runs as a job of another instance and the end of that job has moved.
     End(f64),
     /// `resource.journal` (owner): the log of nodes, then each new event, as a stream of
     /// `{"events":[..]}`.
@@ -299,14 +300,15 @@ pub enum NodeRequest {
         /// Why.
         reason: String,
     },
-    /// `resource.maintenance-remove` (owner): removes one.
+    /// `resource.maintenance-remove` (owner): removes a planned maintenance.
     RemoveMaintenance {
         /// Its id, from the response to `maintenance-add`.
         id: u64,
     },
 }
 
-/// What `resource.drain` does to nodes that are drained already, and whether `resource.undrain` takes nodes that are not.
+/// What `resource.drain` does to nodes that are drained already, and whether `resource.undrain` accepts nodes that are
+/// not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DrainMode {
     /// The request is refused.
@@ -339,7 +341,7 @@ pub struct RequestError {
     pub errno: i32,
     /// What is wrong; empty when the errno says everything.
     pub text: String,
-    /// What plugins say to the user beside it.
+    /// Further messages from plugins to the user.
     pub messages: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The changes of the store that inputs lead to, in their order.
+//! The changes to the store that inputs lead to, in order.
 
 use rustc_hash::FxHashMap;
 
@@ -6,17 +6,17 @@ use super::{JobLog, Write};
 use crate::eventlog::EventEntry;
 use crate::job::JobId;
 
-/// How many changes there is room for at most before the first of them is known.
+/// The maximum number of changes for which room is reserved in advance.
 const MOST_ROOM: usize = 8 * 1024;
 
-/// Changes of the store, to be made durable in one commit.
+/// Changes to the store, to be made durable in one commit.
 ///
-/// The events that a job gets meanwhile are one [`Write::Append`] for each log, since a store makes a record of
-/// each.
+/// All events that a job gets between two commits are joined into one [`Write::Append`] for each log, since a store
+/// makes a record of each write.
 #[derive(Debug, Default)]
 pub struct Writes {
     list: Vec<Write>,
-    /// Where in the list a log was appended to.
+    /// The index in `list` of the [`Write::Append`] of each log.
     appends: FxHashMap<(JobId, JobLog), usize>,
 }
 
@@ -27,7 +27,7 @@ impl Writes {
         self.list
     }
 
-    /// Takes all changes, and keeps room for as many, up to [`MOST_ROOM`].
+    /// Takes all changes, and reserves room for as many, up to [`MOST_ROOM`].
     pub(crate) fn take(&mut self) -> Self {
         let room = self.list.len().min(MOST_ROOM);
         self.appends.clear();
@@ -85,7 +85,7 @@ impl IntoIterator for Writes {
     }
 }
 
-/// Appends an event to a log of a job of which nothing is stored yet; `writes` are the changes about this job.
+/// Appends an event to a log of a job that has not been stored yet; `writes` are the changes held back for this job.
 pub(crate) fn append_held_back(
     writes: &mut Vec<Write>,
     id: JobId,
@@ -122,9 +122,9 @@ mod tests {
         let shown = |write| match write {
             Write::Append { id, log, seq, lines } => {
                 let lines = String::from_utf8(lines).unwrap();
-                let events =
-                    lines.split_inclusive('\n').map(|line| EventEntry::decode(line).unwrap().name);
-                let events: Vec<_> = events.collect();
+                let lines = lines.split_inclusive('\n');
+                let events = lines.map(|line| EventEntry::decode(line).unwrap().name.into());
+                let events: Vec<String> = events.collect();
                 format!("{} {} {seq} {}", id.as_u64(), log.key(), events.join(","))
             }
             other => format!("{other:?}"),

@@ -1,6 +1,7 @@
 //! Asynchronous handlers at work on jobs, and when a job stops waiting for them.
 
-use super::{perilogs, remote};
+use super::perilogs::{self, PerilogEnd};
+use super::remote;
 use crate::engine::api::{Effect, Effects};
 use crate::engine::core::Core;
 use crate::engine::jobs::{Jobs, Running};
@@ -8,7 +9,7 @@ use crate::host::{BlockingCommand, JobWork, Perilog, PluginKey, ProcessCommand, 
 use crate::job::{JobId, State};
 
 /// Starts the work of an asynchronous handler, once its events are durable.
-pub(crate) fn begin(jobs: &mut Jobs, effects: &mut Effects, plugin: PluginKey, work: JobWork) {
+pub(crate) fn begin(effects: &mut Effects, jobs: &mut Jobs, plugin: PluginKey, work: JobWork) {
     let JobWork { job, what, kind, run_on, abort, task } = work;
     if let Some(record) = jobs.get_mut(job) {
         record.async_work.running.push(Running { plugin, what, kind, run_on, abort });
@@ -28,8 +29,8 @@ pub(crate) fn end(jobs: &mut Jobs, plugin: PluginKey, job: JobId, what: &str) {
     }
 }
 
-/// Aborts the work that the job does not wait for any more in its new state, and calls back the
-/// plugins that want to know of its end. `fatal` says that a fatal exception was just applied.
+/// Aborts the work that the job no longer waits for in its new state, and calls back the plugins that want to know when
+/// the job ends. `fatal` says that a fatal exception was just applied.
 pub(crate) fn follow_state(core: &mut Core, id: JobId, fatal: bool) {
     let Some(record) = core.jobs.get_mut(id) else {
         return;
@@ -41,11 +42,12 @@ pub(crate) fn follow_state(core: &mut Core, id: JobId, fatal: bool) {
     let ended = fatal || state == State::Inactive;
     let callbacks = if ended { std::mem::take(&mut work.at_end) } else { Default::default() };
     for work in obsolete {
-        // Its prolog is finished here, since the aborted work can no longer do it.
+        // Its prolog is finished here, since the aborted work can no longer do so.
         work.abort.abort();
         let kind = Perilog::Prolog;
         if perilogs::disown(&mut core.jobs, work.plugin, id, kind, &work.what) {
-            perilogs::finish(core, id, kind, &work.what, 1, None);
+            let end = PerilogEnd::failed(kind, &work.what, None);
+            perilogs::finish(&mut core.turn, &mut core.jobs, id, end);
         }
     }
     for (plugin, work) in callbacks {
@@ -53,13 +55,12 @@ pub(crate) fn follow_state(core: &mut Core, id: JobId, fatal: bool) {
     }
 }
 
-/// Calls a plugin back when the job has its first fatal exception or becomes inactive; at once if it
-/// has.
+/// Calls a plugin back when the job has its first fatal exception or becomes inactive; at once if that has already
+/// happened.
 pub(crate) fn at_end(core: &mut Core, plugin: PluginKey, job: JobId, work: RemoteWork) {
     match core.jobs.get_mut(job) {
         Some(record)
-            if record.job.state != State::Inactive
-                && record.job.end_event.as_deref().is_none_or(|end| end.name != "exception") =>
+            if record.job.state != State::Inactive && !record.job.is_ended_by_exception() =>
         {
             record.async_work.at_end.push((plugin, work));
         }

@@ -10,15 +10,15 @@ use crate::job::JobId;
 #[derive(Debug, Default)]
 pub(crate) struct CommandBuffer {
     commands: RefCell<Vec<Queued>>,
-    /// Plugins that panicked in a topic that another plugin called, with their messages. Boxed, since
-    /// nearly every callback does without.
+    /// Plugins that panicked in a topic that another plugin called, with their messages. Boxed, since nearly every
+    /// callback has none.
     panicked: RefCell<Option<Box<Panicked>>>,
     /// The jobs that show the callback what it has asked for.
     noted: RefCell<Vec<JobId>>,
 }
 
 /// The content of a buffer after the callback.
-pub(crate) struct Asked {
+pub(crate) struct BufferContent {
     /// The commands.
     pub(crate) commands: Vec<Queued>,
     /// The plugins that panicked in a topic that another plugin called.
@@ -68,7 +68,7 @@ impl CommandBuffer {
         own.find_map(|queued| look(&queued.command))
     }
 
-    /// How many commands there are, to undo what comes after.
+    /// Returns a mark, the number of commands so far, to undo what comes after.
     pub(crate) fn mark(&self) -> usize {
         self.commands.borrow().len()
     }
@@ -88,9 +88,13 @@ impl CommandBuffer {
         commands.extend(tail.into_iter().filter(|queued| !is_update(queued)));
     }
 
-    /// What was asked for.
-    pub(crate) fn into_asked(self) -> Asked {
+    /// Returns what was asked for.
+    pub(crate) fn into_content(self) -> BufferContent {
         let panicked = self.panicked.into_inner().map_or_else(Vec::new, |panicked| *panicked);
-        Asked { commands: self.commands.into_inner(), panicked, noted: self.noted.into_inner() }
+        BufferContent {
+            commands: self.commands.into_inner(),
+            panicked,
+            noted: self.noted.into_inner(),
+        }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Nearly every callback only reads, or decides a priority. So [`call_handlers`] runs through a list of
 //! handlers in one loop, with one `catch_unwind` around all of it, and stops at the first handler that
-//! does more: only then the caller has to carry out commands, or to handle a failure. A single handler
+//! does more: only then must the caller carry out commands or handle a failure. A single handler
 //! (a service, `conf.update`, an author's own topic) is a list of one.
 
 use std::any::Any;
@@ -10,12 +10,13 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
 
-use super::buffer::{Asked, CommandBuffer};
+use super::buffer::{BufferContent, CommandBuffer};
 use super::host::CallbackHost;
-use super::{asked, faulted};
+use super::{faulted, overlay};
 use crate::engine::agenda::{Progress, Queued};
-use crate::engine::api::Level;
+use crate::engine::api::{Effects, Level};
 use crate::engine::core::Core;
+use crate::engine::plugins::Plugins;
 use crate::host::{
     Args, BoundHandler, Detail, Fault, LoadedPlugin, Outcome, PluginKey, over_budget,
 };
@@ -39,8 +40,8 @@ pub(crate) enum Interrupt {
     OverBudget(u64),
 }
 
-/// Calls handlers from `progress.next` on, until one asks for something, fails or defers, or is out of
-/// service by `is_out_of_service`.
+/// Calls handlers from `progress.next` on, until one asks for something, fails, defers or exceeds its budget, or
+/// `is_out_of_service` says that it can't be called.
 #[inline]
 pub(crate) fn call_handlers<'e>(
     host: &CallbackHost<'e>,
@@ -52,9 +53,9 @@ pub(crate) fn call_handlers<'e>(
     let (ticks, budget) = (&host.core.plugins.ticks, host.core.plugins.budget);
     let buffer = host.buffer;
     let reached = &mut *progress;
-    // Around the whole loop and not around each call: to enter a `catch_unwind` costs about as much as a
-    // handler that only reads. It is safe to go on after a panic: the plugin that panicked is counted and
-    // faulted, `progress` only says how far the loop came, and the buffer is discarded by the caller.
+    // Around the whole loop and not around each call: entering a `catch_unwind` costs about as much as a handler that
+    // only reads. It is safe to go on after a panic: the plugin's panics are counted until it is faulted, `progress`
+    // only says how far the loop came, and the caller discards the buffer.
     let before = ticks.calls().now();
     let called = catch_unwind(AssertUnwindSafe(move || {
         while let Some(bound) = handlers.get(reached.next) {
@@ -68,8 +69,8 @@ pub(crate) fn call_handlers<'e>(
             match result {
                 Ok(outcome) => {
                     let deferred = outcome.is_deferred();
-                    if outcome.says_why() {
-                        reached.said.get_or_insert_default().note(bound.plugin(), &outcome);
+                    if outcome.has_more_than_priority() {
+                        reached.attributions.get_or_insert_default().note(bound.plugin(), &outcome);
                     }
                     reached.outcome.merge(outcome);
                     // Before the budget: the caller must learn that a verdict is awaited, and `Interrupt` has
@@ -80,8 +81,8 @@ pub(crate) fn call_handlers<'e>(
                 }
                 Err(fault) => return Interrupt::Fault(fault),
             }
-            // Before the commands, since the caller logs only one reason; the commands are in the buffer all the
-            // same, and are carried out.
+            // Before the commands, since the caller logs only one reason; the commands are in the buffer anyway, and
+            // are carried out.
             if milliseconds > budget {
                 return Interrupt::OverBudget(milliseconds);
             }
@@ -119,16 +120,15 @@ pub(crate) fn host_of<'e>(
     Some(CallbackHost { core, plugin, current, buffer })
 }
 
-/// How the call of one handler went.
+/// The result of calling one handler.
 pub(crate) struct Called {
     pub(crate) result: Result<Outcome, Fault>,
-    /// What it asked for; nothing when it panicked.
+    /// What the handler asked for; nothing if it panicked.
     pub(crate) commands: Vec<Queued>,
 }
 
-/// Calls one handler. Also logs when it is over its budget, and logs and counts the panics of plugins whose
-/// topics it called. To carry out what it asked for, and to log and count its own panic, is left to the
-/// caller.
+/// Calls one handler. Also logs if it is over its budget, and logs and counts the panics of plugins whose topics it
+/// called. The caller carries out what the handler asked for, and logs and counts its own panic.
 pub(crate) fn call_one(
     core: &mut Core,
     bound: &BoundHandler,
@@ -140,19 +140,19 @@ pub(crate) fn call_one(
         CallbackHost { core, plugin: Cell::new(bound.instance()), current: None, buffer: &buffer };
     let args = Args { host: &host, topic, job: None, detail };
     let mut progress = Progress::default();
-    // The caller has decided that this handler is called, such as `unload` of a plugin that is off the
-    // stack already.
+    // The caller has decided that this handler is called; it may be the `unload` of a plugin that is off the stack
+    // already.
     let interrupt = call_handlers(&host, slice::from_ref(bound), &mut progress, &args, |_| false);
     if matches!(&interrupt, Interrupt::Fault(fault) if !matches!(**fault, Fault::Panic(_))) {
         // As in a dispatch: a handler that fails changes no jobspec.
         buffer.drop_updates(0);
     }
-    let Asked { mut commands, panicked, noted } = buffer.into_asked();
-    asked::forget(&mut core.jobs, noted);
+    let BufferContent { mut commands, panicked, noted } = buffer.into_content();
+    overlay::clear(&mut core.jobs, noted);
     let result = match interrupt {
         Interrupt::Fault(fault) => Err(*fault),
         Interrupt::OverBudget(milliseconds) => {
-            log_over_budget(core, bound, None, milliseconds);
+            log_over_budget(&mut core.turn.effects, &core.plugins, bound, None, milliseconds);
             Ok(progress.outcome)
         }
         _ => Ok(progress.outcome),
@@ -160,11 +160,11 @@ pub(crate) fn call_one(
     if matches!(result, Err(Fault::Panic(_))) {
         commands.clear();
     }
-    faulted::note_panics(core, panicked);
+    faulted::note_panics(&mut core.turn, &mut core.plugins, panicked);
     Called { result, commands }
 }
 
-/// Calls an author's own topic at one handler, during another callback, and with that one's buffer.
+/// Calls one handler of an own topic during another callback, with the buffer of that callback.
 pub(crate) fn call_nested(
     outer: &CallbackHost<'_>,
     bound: &BoundHandler,
@@ -196,49 +196,53 @@ pub(crate) fn call_back(
     let host = CallbackHost { core, plugin: Cell::new(instance), current: None, buffer: &buffer };
     let args = Args::new(&host, TopicId::Own);
     let ticks = &core.plugins.ticks;
-    let (result, milliseconds) = instance.call_later(ticks, |plugin| call(plugin, &args))?;
-    let Asked { mut commands, panicked, noted } = buffer.into_asked();
-    asked::forget(&mut core.jobs, noted);
+    let (result, milliseconds) =
+        instance.call_outside_topics(ticks, |plugin| call(plugin, &args))?;
+    let BufferContent { mut commands, panicked, noted } = buffer.into_content();
+    overlay::clear(&mut core.jobs, noted);
     if result.is_err() {
         commands.clear();
     }
     if milliseconds > core.plugins.budget {
-        log_slow(core, instance.name(), "later", milliseconds);
+        log_slow(&mut core.turn.effects, &core.plugins, instance.name(), "later", milliseconds);
     }
-    faulted::note_panics(core, panicked);
-    let result = result.map(|()| Outcome::default()).map_err(Fault::Panic);
+    faulted::note_panics(&mut core.turn, &mut core.plugins, panicked);
+    let result = result.map(|()| Outcome::default()).map_err(Fault::from);
     Some(Called { result, commands })
 }
 
 /// Logs that a handler took longer than `job-manager.plugin-time-budget`.
 #[cold]
 pub(crate) fn log_over_budget(
-    core: &mut Core,
+    effects: &mut Effects,
+    plugins: &Plugins,
     bound: &BoundHandler,
     job: Option<JobId>,
     milliseconds: u64,
 ) {
     let (plugin, topic) = (bound.instance().name(), bound.entry().full_name());
     let job = job.map(|id| format!(": job {id}")).unwrap_or_default();
-    log_slow(core, plugin, &format!("{topic}{job}"), milliseconds);
+    log_slow(effects, plugins, plugin, &format!("{topic}{job}"), milliseconds);
 }
 
-/// Logs that a poll of a plugin's future took longer than the same budget.
+/// Logs if a poll of a plugin's future took longer than the same budget.
 pub(crate) fn log_slow_poll(
-    core: &mut Core,
+    effects: &mut Effects,
+    plugins: &Plugins,
     plugin: PluginKey,
     (topic, job): (&str, Option<JobId>),
     milliseconds: u64,
 ) {
-    if milliseconds <= core.plugins.budget {
+    if milliseconds <= plugins.budget {
         return;
     }
-    let plugin = core.plugins.name(plugin);
+    let plugin = plugins.name(plugin);
     let job = job.map(|id| format!(": job {id}")).unwrap_or_default();
-    log_slow(core, &plugin, &format!("{topic}{job}: a poll of its future"), milliseconds);
+    let what = format!("{topic}{job}: a poll of its future");
+    log_slow(effects, plugins, &plugin, &what, milliseconds);
 }
 
-fn log_slow(core: &mut Core, plugin: &str, what: &str, milliseconds: u64) {
-    let text = over_budget(format_args!("{plugin}: {what}"), milliseconds, core.plugins.budget);
-    core.log(Level::Warning, text);
+fn log_slow(effects: &mut Effects, plugins: &Plugins, plugin: &str, what: &str, milliseconds: u64) {
+    let text = over_budget(format_args!("{plugin}: {what}"), milliseconds, plugins.budget);
+    effects.log(Level::Warning, text);
 }

@@ -1,15 +1,18 @@
-//! Requests in Slurm's terms: how the plugins are asked, one after the other.
+//! Requests in Slurm's terms: asks the plugins about them, one after the other.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::asked;
-use super::buffer::{Asked, CommandBuffer};
+use super::buffer::{BufferContent, CommandBuffer};
 use super::call::{Interrupt, call_handlers, host_of, log_over_budget};
 use super::faulted;
-use crate::engine::agenda::{Chain, Work};
-use crate::engine::api::{Effect, Level, RequestError};
+use super::overlay;
+use crate::engine::agenda::{Agenda, Chain, Work};
+use crate::engine::api::{Effect, Effects, Level, RequestError};
 use crate::engine::core::Core;
+use crate::engine::jobs::Jobs;
+use crate::engine::plugins::{Plugins, Unanswered};
+use crate::engine::turn::Turn;
 use crate::host::errno::EINVAL;
 use crate::host::{
     Args, BoundHandler, Detail, Failure, Fault, PluginKey, RequestAnswer, RequestKey, RequestWork,
@@ -18,17 +21,17 @@ use crate::job::State;
 use crate::slurm::SlurmError;
 
 /// Asks the plugins about a request.
-pub(crate) fn begin(core: &mut Core, chain: Chain) {
+pub(crate) fn begin(agenda: &mut Agenda, plugins: &mut Plugins, chain: Chain) {
     let key = chain.request.key;
-    core.plugins.chains.insert(key, Box::new(chain));
-    core.agenda.push(Work::Chain(key));
+    plugins.chains.insert(key, Box::new(chain));
+    agenda.push(Work::Chain(key));
 }
 
 /// Calls the next handlers. Returns the request once all of them have accepted it, or one has refused it.
 #[must_use]
 pub(crate) fn run(core: &mut Core, key: RequestKey) -> Option<Box<Chain>> {
     let mut chain = core.plugins.chains.remove(&key)?;
-    check_job(core, &mut chain);
+    check_job(&core.jobs, &mut chain);
     if chain.refusal.is_some() {
         return Some(chain);
     }
@@ -37,7 +40,7 @@ pub(crate) fn run(core: &mut Core, key: RequestKey) -> Option<Box<Chain>> {
     // Taken out, since the arguments borrow the rest.
     let mut progress = std::mem::take(&mut chain.progress);
     let interrupt = {
-        let job = chain.job().and_then(|id| core.job(id));
+        let job = chain.job().and_then(|id| core.jobs.job(id));
         match host_of(core, &handlers, chain.job(), &buffer) {
             None => Interrupt::AllCalled,
             Some(host) => {
@@ -56,11 +59,11 @@ pub(crate) fn run(core: &mut Core, key: RequestKey) -> Option<Box<Chain>> {
     None
 }
 
-/// Refuses a request about a job that has gone on while an asynchronous handler was awaited: handlers are
-/// called for active jobs only.
-fn check_job(core: &Core, chain: &mut Chain) {
+/// Refuses a request if its job has become inactive or was removed while an asynchronous handler was awaited: handlers
+/// are called for active jobs only.
+fn check_job(jobs: &Jobs, chain: &mut Chain) {
     let Some(id) = chain.job() else { return };
-    match core.jobs.state(id) {
+    match jobs.state(id) {
         None => chain.refuse(invalid("unknown job id")),
         Some(State::Inactive) => chain.refuse(invalid("job is inactive")),
         Some(_) => {}
@@ -75,21 +78,21 @@ fn refused(error: &SlurmError) -> RequestError {
     invalid(error.to_string())
 }
 
-/// Handles what a handler did. The rest of the handlers come after what it asked for, or when it has answered.
+/// Handles what a handler did. The remaining handlers are called after what it asked for, or once it has answered.
 fn resume_below(
     core: &mut Core,
     mut chain: Box<Chain>,
     interrupt: Interrupt,
     buffer: CommandBuffer,
 ) {
-    let Asked { mut commands, panicked, noted } = buffer.into_asked();
-    asked::forget(&mut core.jobs, noted);
+    let BufferContent { mut commands, panicked, noted } = buffer.into_content();
+    overlay::clear(&mut core.jobs, noted);
     let key = chain.request.key;
     // There is one: `call_handlers` was interrupted, so it has reached a handler.
     let Some(bound) = chain.progress.next.checked_sub(1).and_then(|last| chain.handlers.get(last))
     else {
         core.plugins.chains.insert(key, chain);
-        return core.agenda.push(Work::Chain(key));
+        return core.turn.agenda.push(Work::Chain(key));
     };
     let (bound, plugin) = (bound.clone(), bound.plugin());
     let mut has_panicked = false;
@@ -97,7 +100,8 @@ fn resume_below(
         Interrupt::AllCalled | Interrupt::Commands => {}
         Interrupt::Deferred => chain.awaited = Some(plugin),
         Interrupt::OverBudget(milliseconds) => {
-            log_over_budget(core, &bound, chain.job(), milliseconds);
+            let (effects, job) = (&mut core.turn.effects, chain.job());
+            log_over_budget(effects, &core.plugins, &bound, job, milliseconds);
         }
         Interrupt::OutOfService => {
             if bound.instance().is_faulted() {
@@ -112,27 +116,27 @@ fn resume_below(
         Interrupt::Fault(fault) => {
             if let Fault::Panic(_) = *fault {
                 has_panicked = true;
-                // After a panic the plugin may have been in the middle of anything, so that nothing of it counts.
+                // The plugin may have been in the middle of anything when it panicked, so none of its commands count.
                 commands.clear();
             }
-            handle_fault(core, &mut chain, &bound, *fault);
+            handle_fault(&mut core.turn.effects, &mut chain, &bound, *fault);
         }
     }
     let (topic, waits) = (chain.topic.name(), chain.awaited.is_some());
     core.plugins.chains.insert(key, chain);
     if !waits {
-        core.agenda.push(Work::Chain(key));
+        core.turn.agenda.push(Work::Chain(key));
     }
-    core.agenda.push_commands(topic, commands);
+    core.turn.agenda.push_commands(topic, commands);
     // Last, so that what a faulted plugin has open is closed before anything else.
     if has_panicked {
-        faulted::note_panic(core, plugin);
+        faulted::note_panic(&mut core.turn, &mut core.plugins, plugin);
     }
-    faulted::note_panics(core, panicked);
+    faulted::note_panics(&mut core.turn, &mut core.plugins, panicked);
 }
 
-/// A handler that refuses, fails or panics refuses the request.
-fn handle_fault(core: &mut Core, chain: &mut Chain, bound: &BoundHandler, fault: Fault) {
+/// Refuses the request, since a handler has refused, failed or panicked.
+fn handle_fault(effects: &mut Effects, chain: &mut Chain, bound: &BoundHandler, fault: Fault) {
     let plugin = Arc::clone(bound.instance().name());
     let (refusal, report) = match fault {
         Fault::Failure(Failure::Slurm(error)) => (refused(&error), None),
@@ -151,43 +155,49 @@ fn handle_fault(core: &mut Core, chain: &mut Chain, bound: &BoundHandler, fault:
         }
     };
     if let Some(text) = report {
-        log(core, chain, &plugin, &text);
+        log(effects, chain, &plugin, &text);
     }
     chain.refuse(refusal);
 }
 
-fn log(core: &mut Core, chain: &Chain, plugin: &str, text: &str) {
+fn log(effects: &mut Effects, chain: &Chain, plugin: &str, text: &str) {
     let about = match chain.job() {
         Some(id) => format!("job {id}"),
         None => format!("request of user {}", chain.cred.userid),
     };
-    core.log(Level::Error, format!("{plugin}: {}: {about}: {text}", chain.topic.name()));
+    effects.log(Level::Error, format!("{plugin}: {}: {about}: {text}", chain.topic.name()));
 }
 
 /// Carries out [`Command::UserMessage`](crate::host::Command::UserMessage).
-pub(super) fn note_message(core: &mut Core, request: RequestKey, text: String) {
-    if let Some(chain) = core.plugins.chains.get_mut(&request) {
+pub(super) fn note_message(plugins: &mut Plugins, request: RequestKey, text: String) {
+    if let Some(chain) = plugins.chains.get_mut(&request) {
         chain.messages.push(text);
     }
 }
 
 /// Starts the work of an asynchronous handler, which the request waits for.
-pub(super) fn begin_work(core: &mut Core, plugin: PluginKey, work: RequestWork) {
+pub(super) fn begin_work(
+    effects: &mut Effects,
+    plugins: &mut Plugins,
+    plugin: PluginKey,
+    work: RequestWork,
+) {
     let RequestWork { request, abort, task } = work;
-    let chain = core.plugins.chains.get_mut(&request);
+    let chain = plugins.chains.get_mut(&request);
     let Some(chain) = chain.filter(|chain| chain.awaited == Some(plugin)) else { return };
     chain.abort = Some(abort);
-    core.effects.after.push(Effect::Spawn(task));
+    effects.after.push(Effect::Spawn(task));
 }
 
 /// Takes the answer of an asynchronous handler, and asks the next plugin.
 pub(super) fn take_answer(
-    core: &mut Core,
+    turn: &mut Turn,
+    plugins: &mut Plugins,
     plugin: PluginKey,
     request: RequestKey,
     answer: RequestAnswer,
 ) {
-    let Some(mut chain) = core.plugins.chains.remove(&request) else { return };
+    let Some(mut chain) = plugins.chains.remove(&request) else { return };
     if chain.awaited == Some(plugin) {
         chain.awaited = None;
         chain.abort = None;
@@ -198,24 +208,29 @@ pub(super) fn take_answer(
             }
             RequestAnswer::Refuse(error) => chain.refuse(refused(&error)),
             RequestAnswer::Failed(text) => {
-                let name = core.plugins.name(plugin);
-                log(core, &chain, &name, &text);
+                let name = plugins.name(plugin);
+                log(&mut turn.effects, &chain, &name, &text);
                 chain.refuse(invalid(text));
             }
         }
-        core.agenda.push(Work::Chain(request));
+        turn.agenda.push(Work::Chain(request));
     }
-    core.plugins.chains.insert(request, chain);
+    plugins.chains.insert(request, chain);
 }
 
-/// Refuses each request that waits for the answer of a plugin that can't give it any more. `how` says what
-/// became of the plugin.
-pub(super) fn refuse_awaited(core: &mut Core, closed: &[(PluginKey, Arc<str>)], how: &str) {
-    for (key, chain) in &mut core.plugins.chains {
+/// Refuses each request that waits for a plugin that can no longer answer. `how` says what became of the plugin.
+pub(super) fn refuse_awaited(
+    agenda: &mut Agenda,
+    plugins: &mut Plugins,
+    closed: &[(PluginKey, Arc<str>)],
+    how: &'static str,
+) {
+    for (key, chain) in &mut plugins.chains {
         let awaits = |(plugin, _): &&(PluginKey, Arc<str>)| chain.awaited == Some(*plugin);
         if let Some((_, name)) = closed.iter().find(awaits) {
-            chain.refuse(invalid(format!("plugin {name} {how} before it answered")));
-            core.agenda.push(Work::Chain(*key));
+            let unanswered = Unanswered { plugin: Arc::clone(name), how };
+            chain.refuse(invalid(unanswered.to_string()));
+            agenda.push(Work::Chain(*key));
         }
     }
 }

@@ -1,17 +1,17 @@
 //! Whether a command can have an effect in the job's present state.
 //!
-//! Checked when a handler gives the command, so that it gets an error, and once more when it is
+//! Checked when a handler gives the command, so that the handler gets an error, and once more when the command is
 //! carried out, since other handlers' commands come before it.
 
 use serde_json::{Map, Value};
 
-use crate::engine::events::field;
 use crate::engine::jobs::{Admission, Jobs, Phase};
-use crate::host::{CallError, Command, PluginKey, Severity};
+use crate::eventlog::Event;
+use crate::host::{CallError, Command, PluginKey, Severity, UpdateFault};
 use crate::job::{JobId, State};
 use crate::jobspec::path;
 
-/// Checks a command. One that concerns no job is always possible.
+/// Checks a command. A command that concerns no job is always possible.
 pub(crate) fn check(jobs: &Jobs, command: &Command) -> Result<(), CallError> {
     let in_state = |job: &JobId, call, rule, possible: fn(State) -> bool| {
         check_state(jobs, *job, call, rule, possible)
@@ -81,7 +81,7 @@ pub(crate) fn check(jobs: &Jobs, command: &Command) -> Result<(), CallError> {
     }
 }
 
-/// Checks that the removal of a dependency can have an effect, if the dependency is open.
+/// Checks that the job's state allows the removal of a dependency; the caller checks that the dependency is open.
 pub(crate) fn check_can_remove_dependency(jobs: &Jobs, job: JobId) -> Result<(), CallError> {
     let rule = "dependencies hold a job until it leaves DEPEND";
     check_state(jobs, job, "dependency_remove", rule, is_before_depend_ends)
@@ -125,7 +125,7 @@ pub(crate) fn check_first_use(
         let mut known = record.job.dependencies.iter();
         known.any(|known| *known.description == *description && !known.open)
     };
-    let is_removed = match record.job.asked.dependency(description) {
+    let is_removed = match record.job.overlay.dependency(description) {
         Some(open) => !open,
         None => record.dependency_owners.iter().any(is_own) && is_closed(),
     };
@@ -154,16 +154,14 @@ fn check_state(
     if possible(state) { Ok(()) } else { Err(CallError::WrongState { job, state, call, rule }) }
 }
 
-/// A dependency can be removed that is open, or whose addition is posted.
+/// Checks that a dependency is open, or that its addition is posted.
 fn check_dependency(jobs: &Jobs, job: JobId, description: &str) -> Result<(), CallError> {
     let known = jobs.get(job).is_some_and(|record| {
+        let addition = Event::DependencyAdd { description };
         let mut posted = record.pending_events.iter();
-        // Also one that the same callback has added.
+        // Finds also a dependency that the same callback has added.
         record.job.dependencies().any(|open| open == description)
-            || posted.any(|entry| {
-                entry.name == "dependency-add"
-                    && field(entry, "description").and_then(Value::as_str) == Some(description)
-            })
+            || posted.any(|entry| entry.event().as_ref() == Ok(&addition))
     });
     match known {
         true => Ok(()),
@@ -174,16 +172,16 @@ fn check_dependency(jobs: &Jobs, job: JobId, description: &str) -> Result<(), Ca
 fn check_update(jobs: &Jobs, job: JobId, updates: &Map<String, Value>) -> Result<(), CallError> {
     let rule = "a plugin may change a jobspec until the job is allocated";
     check_state(jobs, job, "jobspec_update", rule, |state| state < State::Run)?;
-    let refuse = |reason: String| CallError::Jobspec { job, reason };
+    let refuse = |reason| CallError::Jobspec { job, reason };
     if let Some(path) = updates.keys().find(|path| !path::is_updatable(path)) {
-        return Err(refuse(format!("{path:?} doesn't lead into attributes, resources or tasks")));
+        return Err(refuse(UpdateFault::Path(path.clone())));
     }
     let Some(record) = jobs.get(job) else {
         return Ok(());
     };
     // With the updates that the same callback has asked for before: they are applied first.
     let mut trial = record.job.jobspec().clone();
-    trial.update_all(updates).map_err(|error| refuse(error.to_string()))
+    trial.update_all(updates).map_err(|error| refuse(error.into()))
 }
 
 fn is_before_depend_ends(state: State) -> bool {

@@ -1,4 +1,4 @@
-//! What handlers asked for, carried out in their order.
+//! Carries out what handlers asked for, in order.
 //!
 //! A command that has become impossible since it was given is dropped, and the log says so.
 
@@ -7,21 +7,23 @@ use std::collections::VecDeque;
 use serde_json::{Map, Value};
 
 use super::checks::check;
-use super::{async_work, call, chains, outcome, perilogs, prep, priorities, retention};
+use super::perilogs::{self, PerilogEnd};
+use super::{async_work, call, chains, outcome, prep, priorities, retention};
 use crate::engine::agenda::{Commands, Queued, Work};
 use crate::engine::alloc::node_events;
-use crate::engine::api::{Effect, Level, Write};
+use crate::engine::api::{Effect, Effects, Level, Write};
 use crate::engine::core::Core;
+use crate::engine::exec;
 use crate::engine::jobs::{Jobs, Record};
+use crate::engine::plugins::Plugins;
 use crate::engine::timers::Due;
-use crate::engine::{events, exec};
-use crate::eventlog::EventEntry;
+use crate::engine::turn::Turn;
+use crate::eventlog::{Event, EventEntry};
 use crate::host::{Command, Perilog, PluginKey};
 use crate::job::{JobId, State};
 use crate::topic::TopicId;
 
-/// The instance keys under which the data of plugins on the instance is stored; the plugin's name
-/// follows.
+/// The prefix of the instance keys under which plugins' data about the instance is stored; the plugin's name follows.
 pub const INSTANCE_DATA: &str = "jobtap.data.";
 
 /// Carries out the next command of a callback, and puts the rest on the agenda below what it leads to.
@@ -40,7 +42,7 @@ pub(crate) fn carry_out_next(core: &mut Core, mut commands: Box<Commands>) {
     // The rest goes below what this command leads to: its events are applied, and other plugins are called,
     // before the next command of the same callback.
     if !commands.queue.is_empty() {
-        core.agenda.push(Work::Commands(commands));
+        core.turn.agenda.push(Work::Commands(commands));
     }
     if let Some(command) = command {
         carry_out(core, origin, Queued { plugin, command });
@@ -74,7 +76,7 @@ pub(crate) fn carry_out(core: &mut Core, origin: &'static str, queued: Queued) {
     let Queued { plugin, command } = queued;
     let dropped = match check(&core.jobs, &command) {
         Err(error) => Some(error.to_string()),
-        // Each `job.priority.get` would lead to another one, without an end.
+        // Each `job.priority.get` would lead to another one, endlessly.
         Ok(())
             if matches!(command, Command::ReprioritizeAll)
                 && origin == TopicId::JobPriorityGet.name() =>
@@ -87,173 +89,205 @@ pub(crate) fn carry_out(core: &mut Core, origin: &'static str, queued: Queued) {
         None => execute(core, plugin, command),
         Some(reason) => {
             let name = core.plugins.name(plugin);
-            core.log(Level::Warning, format!("{name}: {origin}: dropped: {reason}"));
+            core.turn.effects.log(Level::Warning, format!("{name}: {origin}: dropped: {reason}"));
         }
     }
 }
 
 fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
-    let now = core.clock.now;
+    let Core { turn, jobs, plugins, alloc, timers, .. } = &mut *core;
     match command {
         Command::AddDependency { job, description } => {
-            add_dependency(core, plugin, job, &description);
+            add_dependency(turn, jobs, plugin, job, &description);
         }
         Command::RemoveDependency { job, description } => {
-            if !is_removal_posted(&core.jobs, job, &description) {
-                core.post(job, events::dependency(now, "dependency-remove", &description));
+            if !is_removal_posted(jobs, job, &description) {
+                let description = &description;
+                jobs.post(turn, job, Event::DependencyRemove { description });
             }
         }
         Command::StartProlog { job, description } => {
-            perilogs::start(core, plugin, job, Perilog::Prolog, &description);
+            perilogs::start(turn, jobs, plugin, job, Perilog::Prolog, &description);
         }
         Command::StartEpilog { job, description } => {
-            perilogs::start(core, plugin, job, Perilog::Epilog, &description);
+            perilogs::start(turn, jobs, plugin, job, Perilog::Epilog, &description);
         }
         Command::FinishProlog { job, description, status, failure } => {
-            perilogs::finish_own(core, plugin, job, Perilog::Prolog, &description, status, failure);
+            let (kind, description) = (Perilog::Prolog, &*description);
+            let end = PerilogEnd { kind, description, status, failure };
+            perilogs::finish_own(turn, jobs, plugin, job, end);
         }
         Command::FinishEpilog { job, description, status, failure } => {
-            perilogs::finish_own(core, plugin, job, Perilog::Epilog, &description, status, failure);
+            let (kind, description) = (Perilog::Epilog, &*description);
+            let end = PerilogEnd { kind, description, status, failure };
+            perilogs::finish_own(turn, jobs, plugin, job, end);
         }
         Command::TakeOver { job, perilog, description } => {
-            perilogs::own(&mut core.jobs, plugin, job, perilog, &description);
+            perilogs::own(jobs, plugin, job, perilog, &description);
         }
         Command::FailPrep(failure) => prep::fail(core, plugin, failure),
-        Command::Raise { job, exception } => core.raise(job, &exception),
+        Command::Raise { job, exception } => jobs.raise(turn, job, &exception),
         Command::EndWithEpilog { job, description, exception } => {
-            perilogs::start(core, plugin, job, Perilog::Epilog, &description);
-            core.raise(job, &exception);
+            perilogs::start(turn, jobs, plugin, job, Perilog::Epilog, &description);
+            jobs.raise(turn, job, &exception);
         }
-        Command::Reprioritize { job, priority } => outcome::set_priority(core, job, priority),
-        Command::ReprioritizeAll => priorities::ask_all(core),
+        Command::Reprioritize { job, priority } => outcome::set_priority(turn, jobs, job, priority),
+        Command::ReprioritizeAll => priorities::ask_all(&mut turn.agenda, jobs),
         Command::UpdateJobspec { job, updates } => {
-            core.post(job, events::with_context(now, "jobspec-update", Some(updates)));
+            jobs.post(turn, job, Event::JobspecUpdate(&updates.into()));
         }
         Command::PostEvent { job, name, context } => {
-            core.post(job, events::with_context(now, name.into_inner(), context));
+            let entry = EventEntry::new(turn.clock.now, name.into_inner(), context);
+            jobs.post_entry(&mut turn.agenda, job, entry);
         }
         Command::SetUrgency { job, urgency } => {
-            core.post(job, events::urgency(now, core.owner, urgency));
+            let userid = Some(turn.owner);
+            jobs.post(turn, job, Event::Urgency { userid, urgency });
         }
         Command::Memo { job, memo } => {
-            core.post(job, events::with_context(now, "memo", Some(memo)));
+            jobs.post(turn, job, Event::Memo(&memo.into()));
         }
         Command::SetExpiration { job, at } => {
-            core.post(
-                job,
-                events::with(now, "resource-update", [("expiration", at.as_secs().into())]),
-            );
+            jobs.post(turn, job, Event::ResourceUpdate { expiration: at.as_secs() });
         }
         Command::PutGuest { job, key, value } => {
-            core.put(job, format!("guest.{key}"), value.to_string());
+            jobs.put(&mut turn.effects, job, format!("guest.{key}"), value.to_string());
         }
         Command::Annotate { job, annotations } => {
-            if core.jobs.state(job) != Some(State::Inactive) {
-                core.jobs.said.annotated(job, plugin, &annotations);
+            if jobs.state(job) != Some(State::Inactive) {
+                jobs.attributions.annotated(job, plugin, &annotations);
             }
-            core.annotate(job, annotations.clone());
-            outcome::store_annotations(core, job, annotations);
+            jobs.post_annotations(turn, job, annotations.clone());
+            outcome::store_annotations(&mut turn.effects, jobs, job, annotations);
         }
-        Command::SetFlag { job, flag } => core.post(job, events::set_flags(now, flag.name())),
+        Command::SetFlag { job, flag } => jobs.post(turn, job, Event::SetFlags(vec![flag])),
         Command::Signal { job, signal } => {
-            exec::signal(&core.jobs, &mut core.effects, job, signal.number());
+            exec::signal(&mut turn.effects, jobs, job, signal);
         }
-        Command::Drain { ranks, reason } => node_events::drain_for_owner(core, &ranks, &reason),
-        Command::Retain { job } => retention::retain(core, plugin, job),
-        Command::FreeRetained { job, ranks } => retention::free(core, plugin, job, &ranks),
+        Command::Drain { ranks, reason } => {
+            node_events::drain_for_owner(turn, alloc, timers, &ranks, &reason)
+        }
+        Command::Retain { job } => {
+            retention::retain(&mut turn.effects, jobs, plugins, alloc, plugin, job)
+        }
+        Command::FreeRetained { job, ranks } => {
+            retention::free(&mut turn.effects, plugins, alloc, plugin, job, &ranks)
+        }
         Command::Subscribe { job } => {
-            if let Some(record) = core.jobs.get_mut(job) {
+            if let Some(record) = jobs.get_mut(job) {
                 record.subscribe(plugin);
             }
         }
         Command::Unsubscribe { job } => {
-            if let Some(record) = core.jobs.get_mut(job) {
+            if let Some(record) = jobs.get_mut(job) {
                 record.unsubscribe(plugin);
             }
         }
-        Command::SetData { job, value, volatile } => set_data(core, plugin, job, value, volatile),
+        Command::SetData { job, value, volatile } => {
+            set_data(&mut turn.effects, jobs, plugins, plugin, job, value, volatile)
+        }
         Command::SetInstanceData { value, volatile } => {
-            set_instance_data(core, plugin, value, volatile);
+            set_instance_data(&mut turn.effects, plugins, plugin, value, volatile);
         }
         Command::Respond { to, payload } => {
-            core.plugins.respond(&mut core.effects, plugin, to, payload);
+            plugins.respond(&mut turn.effects, plugin, to, payload);
         }
         Command::Answer { to, result } => {
-            core.plugins.answer(&mut core.effects, plugin, to, result);
+            plugins.answer(&mut turn.effects, plugin, to, result);
         }
         Command::Verdict { job, verdict } => {
-            core.plugins.give_verdict(&mut core.agenda, plugin, job, verdict);
+            plugins.give_verdict(&mut turn.agenda, plugin, job, verdict.map_err(Into::into));
         }
         Command::Process(command) => {
             let command = Box::new(command);
-            core.effects.after.push(Effect::Process { plugin, command });
+            turn.effects.after.push(Effect::Process { plugin, command });
         }
         Command::Blocking(command) => {
-            core.effects.after.push(Effect::Blocking { plugin, command });
+            turn.effects.after.push(Effect::Blocking { plugin, command });
         }
         Command::BeginWork(work) => {
-            async_work::begin(&mut core.jobs, &mut core.effects, plugin, work);
+            async_work::begin(&mut turn.effects, jobs, plugin, work);
         }
-        Command::WorkEnded { job, what } => async_work::end(&mut core.jobs, plugin, job, &what),
+        Command::WorkEnded { job, what } => async_work::end(jobs, plugin, job, &what),
         Command::NotifyAtJobEnd { job, work } => async_work::at_end(core, plugin, job, work),
-        Command::UserMessage { request, text } => chains::note_message(core, request, text),
-        Command::BeginRequestWork(work) => chains::begin_work(core, plugin, work),
+        Command::UserMessage { request, text } => chains::note_message(plugins, request, text),
+        Command::BeginRequestWork(work) => {
+            chains::begin_work(&mut turn.effects, plugins, plugin, work)
+        }
         Command::AnswerRequest { request, answer } => {
-            chains::take_answer(core, plugin, request, answer);
+            chains::take_answer(turn, plugins, plugin, request, answer);
         }
         Command::StartTimer { key, at, work } => {
-            core.start_timer(at, Due::Plugin(plugin, key, work));
+            timers.start(&mut turn.effects, at, Due::Plugin(plugin, key, work));
         }
-        Command::CancelTimer { key } => core.timers.stop_plugin_timer(key),
-        Command::Spawn(task) => core.effects.after.push(Effect::Spawn(task)),
+        Command::CancelTimer { key } => timers.stop_plugin_timer(key),
+        Command::Spawn(task) => turn.effects.after.push(Effect::Spawn(task)),
         Command::PollTook { topic, job, milliseconds } => {
-            call::log_slow_poll(core, plugin, (topic, job), milliseconds);
+            call::log_slow_poll(&mut turn.effects, plugins, plugin, (topic, job), milliseconds);
         }
         Command::Log { level, text } => {
-            let name = core.plugins.name(plugin);
-            core.log(level, format!("{name}: {text}"));
+            let name = plugins.name(plugin);
+            turn.effects.log(level, format!("{name}: {text}"));
         }
-        Command::LogForJob { job, level, text } => core.log(level, format!("{job}: {text}")),
+        Command::LogForJob { job, level, text } => {
+            turn.effects.log(level, format!("{job}: {text}"))
+        }
     }
 }
 
-/// Adds a dependency, and makes the plugin its owner. A description works once per job; to add it
-/// again is no error, since plugins do so after a restart.
-fn add_dependency(core: &mut Core, plugin: PluginKey, job: JobId, description: &str) {
-    let Some(record) = core.jobs.get_mut(job) else {
+/// Adds a dependency, and makes the plugin its owner. A description works once per job; adding it again is no error,
+/// since plugins do so after a restart.
+fn add_dependency(
+    turn: &mut Turn,
+    jobs: &mut Jobs,
+    plugin: PluginKey,
+    job: JobId,
+    description: &str,
+) {
+    let Some(record) = jobs.get_mut(job) else {
         return;
     };
-    // The last one that asks is the owner: after a reload that is the new instance.
+    // The last plugin that asks is the owner: after a reload, that is the new instance.
     record.dependency_owners.retain(|(known, _)| **known != *description);
     record.dependency_owners.push((description.into(), plugin));
     let known = record.job.dependencies.iter().any(|known| *known.description == *description);
-    // Or the event is posted already, since another plugin or an earlier callback has added it.
+    // The event may also be posted already, if another plugin or an earlier callback has added the dependency.
     if !known && last_posted(record, description).is_none() {
-        core.post(job, events::dependency(core.clock.now, "dependency-add", description));
+        jobs.post(turn, job, Event::DependencyAdd { description });
     }
 }
 
 /// Whether the last posted event about a dependency removes it.
 fn is_removal_posted(jobs: &Jobs, job: JobId, description: &str) -> bool {
     let last = jobs.get(job).and_then(|record| last_posted(record, description));
-    last.is_some_and(|entry| entry.name == "dependency-remove")
+    matches!(last, Some(Event::DependencyRemove { .. }))
 }
 
 /// The last event about a dependency that is posted and not applied yet.
-fn last_posted<'a>(record: &'a Record, description: &str) -> Option<&'a EventEntry> {
-    let mut about = record.pending_events.iter().filter(|entry| {
-        entry.name.starts_with("dependency-")
-            && events::field(entry, "description").and_then(Value::as_str) == Some(description)
-    });
-    about.next_back()
+fn last_posted<'a>(record: &'a Record, about: &str) -> Option<Event<'a>> {
+    let posted = record.pending_events.iter().rev();
+    posted.filter_map(|entry| entry.event().ok()).find(|event| match event {
+        Event::DependencyAdd { description } | Event::DependencyRemove { description } => {
+            *description == about
+        }
+        _ => false,
+    })
 }
 
-fn set_data(core: &mut Core, plugin: PluginKey, job: JobId, value: Value, volatile: bool) {
-    let name = core.plugins.name(plugin);
+fn set_data(
+    effects: &mut Effects,
+    jobs: &mut Jobs,
+    plugins: &Plugins,
+    plugin: PluginKey,
+    job: JobId,
+    value: Value,
+    volatile: bool,
+) {
+    let name = plugins.name(plugin);
     if !volatile {
-        core.put(job, format!("data.{name}"), value.to_string());
+        jobs.put(effects, job, format!("data.{name}"), value.to_string());
     }
-    if let Some(record) = core.jobs.get_mut(job) {
+    if let Some(record) = jobs.get_mut(job) {
         let data: &mut Map<String, Value> = match volatile {
             true => record.volatile_data.get_or_insert_default(),
             false => &mut record.data,
@@ -262,11 +296,17 @@ fn set_data(core: &mut Core, plugin: PluginKey, job: JobId, value: Value, volati
     }
 }
 
-fn set_instance_data(core: &mut Core, plugin: PluginKey, value: Value, volatile: bool) {
-    let name = core.plugins.name(plugin);
+fn set_instance_data(
+    effects: &mut Effects,
+    plugins: &mut Plugins,
+    plugin: PluginKey,
+    value: Value,
+    volatile: bool,
+) {
+    let name = plugins.name(plugin);
     if !volatile {
         let key = format!("{INSTANCE_DATA}{name}");
-        core.effects.writes.push(Write::PutInstance { key, value: value.to_string() });
+        effects.writes.push(Write::PutInstance { key, value: value.to_string() });
     }
-    core.plugins.instance_data.insert(name.to_string(), value);
+    plugins.instance_data.insert(name.to_string(), value);
 }

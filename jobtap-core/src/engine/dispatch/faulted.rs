@@ -1,9 +1,9 @@
-//! Plugins that keep panicking are taken out of service, in their place.
+//! Takes plugins that keep panicking out of service; they stay in their places on the stack.
 //!
 //! One panic is a fault of one callback. Several in a short time mean that the plugin's own state
 //! cannot be trusted any more. Such a plugin is *faulted* until it is loaded anew: its gates reject,
 //! since a fault must never open a gate; its other topics are skipped; its open prologs and epilogs
-//! end with an exception. Dependencies and priorities that the plugin has still to settle stay
+//! end with an exception. Dependencies and priorities that the plugin has yet to settle stay
 //! unsettled: no job passes a policy because the policy is broken.
 
 use serde_json::Value;
@@ -11,41 +11,38 @@ use serde_json::Value;
 use super::buffer::Panicked;
 use crate::engine::agenda::Work;
 use crate::engine::api::Level;
-use crate::engine::core::Core;
+use crate::engine::plugins::{DEFAULT_PANIC_LIMIT, Plugins};
+use crate::engine::turn::Turn;
 use crate::host::PluginKey;
 use crate::job::Timestamp;
 
-/// How many panics within [`PERIOD`] make a plugin faulted, unless
-/// `job-manager.plugin-panic-limit` says otherwise.
-const LIMIT: u64 = 3;
-
-/// In seconds.
+/// The period in which panics are counted, in seconds.
 pub(crate) const PERIOD: f64 = 60.0;
 
 const KEY: &str = "job-manager.plugin-panic-limit";
 
-/// How many panics within [`PERIOD`] are too many.
-pub(crate) fn limit(config: &Value) -> u64 {
-    // It was checked when the configuration came into force.
-    read_limit(config).unwrap_or(LIMIT)
+/// The value of `job-manager.plugin-panic-limit` is not an integer from 1.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{KEY}: must be a number from 1, not {0}")]
+pub(crate) struct PanicLimitError(Value);
+
+/// Applies `job-manager.plugin-panic-limit` from the configuration.
+pub(crate) fn read_limit(plugins: &mut Plugins, config: &Value) -> Result<(), PanicLimitError> {
+    plugins.panic_limit = limit(config)?;
+    Ok(())
 }
 
-/// Reads the number from the configuration.
-///
-/// # Errors
-/// It is no number from 1, with the key.
-pub(crate) fn read_limit(config: &Value) -> Result<u64, String> {
+fn limit(config: &Value) -> Result<u64, PanicLimitError> {
     match config.pointer("/job-manager/plugin-panic-limit") {
-        None => Ok(LIMIT),
-        Some(limit) => limit
-            .as_u64()
-            .filter(|limit| *limit > 0)
-            .ok_or_else(|| format!("{KEY}: must be a number from 1, not {limit}")),
+        None => Ok(DEFAULT_PANIC_LIMIT),
+        Some(limit) => {
+            limit.as_u64().filter(|limit| *limit > 0).ok_or_else(|| PanicLimitError(limit.clone()))
+        }
     }
 }
 
 /// Adds a panic to those of the last period. Returns whether there are too many now.
-pub(crate) fn is_too_often(times: &mut Vec<Timestamp>, now: Timestamp, limit: u64) -> bool {
+pub(crate) fn record_panic(times: &mut Vec<Timestamp>, now: Timestamp, limit: u64) -> bool {
     times.retain(|time| now - *time < PERIOD);
     times.push(now);
     times.len() as u64 >= limit
@@ -53,34 +50,34 @@ pub(crate) fn is_too_often(times: &mut Vec<Timestamp>, now: Timestamp, limit: u6
 
 /// Counts a panic of a plugin, which is logged already, and faults the plugin if the limit is reached.
 /// What it has open is closed as the next piece of work.
-pub(crate) fn note_panic(core: &mut Core, key: PluginKey) {
-    let limit = limit(&core.config);
-    let now = core.clock.now;
-    let Some(plugin) = core.plugins.stack.get(key).cloned() else {
+pub(crate) fn note_panic(turn: &mut Turn, plugins: &mut Plugins, key: PluginKey) {
+    let limit = plugins.panic_limit;
+    let now = turn.clock.now;
+    let Some(plugin) = plugins.stack.get(key).cloned() else {
         return;
     };
-    let times = core.plugins.panics.entry(key).or_default();
-    if !is_too_often(times, now, limit) || plugin.is_faulted() {
+    let times = plugins.panics.entry(key).or_default();
+    if !record_panic(times, now, limit) || plugin.is_faulted() {
         return;
     }
     plugin.set_faulted();
     let name = plugin.name();
-    core.log(
+    turn.effects.log(
         Level::Error,
         format!(
             "{name}: faulted after {limit} panics within {PERIOD} s: its gates reject and its other \
              topics are skipped until it is removed and loaded again"
         ),
     );
-    core.agenda.push(Work::CloseFaulted(key));
+    turn.agenda.push(Work::CloseFaulted(key));
 }
 
 /// Logs and counts the panics of plugins whose topics another plugin called.
-pub(crate) fn note_panics(core: &mut Core, panicked: Panicked) {
+pub(crate) fn note_panics(turn: &mut Turn, plugins: &mut Plugins, panicked: Panicked) {
     for (plugin, text) in panicked {
-        let name = core.plugins.name(plugin);
-        core.log(Level::Error, format!("{name}: panicked: {text}"));
-        note_panic(core, plugin);
+        let name = plugins.name(plugin);
+        turn.effects.log(Level::Error, format!("{name}: panicked: {text}"));
+        note_panic(turn, plugins, plugin);
     }
 }
 
@@ -92,12 +89,11 @@ mod tests {
 
     #[test]
     fn a_limit_that_is_no_number_from_1_is_refused() {
-        let read =
-            |limit: Value| read_limit(&json!({"job-manager": {"plugin-panic-limit": limit}}));
-        assert_eq!((read_limit(&json!({})), read(json!(5))), (Ok(LIMIT), Ok(5)));
-        for limit in [json!(0), json!(-3), json!("x"), json!(1.5)] {
-            let wanted = format!("{KEY}: must be a number from 1, not {limit}");
-            assert_eq!(read(limit), Err(wanted));
+        let read = |value: Value| limit(&json!({"job-manager": {"plugin-panic-limit": value}}));
+        assert_eq!((limit(&json!({})), read(json!(5))), (Ok(DEFAULT_PANIC_LIMIT), Ok(5)));
+        for value in [json!(0), json!(-3), json!("x"), json!(1.5)] {
+            let wanted = format!("{KEY}: must be a number from 1, not {value}");
+            assert_eq!(read(value).unwrap_err().to_string(), wanted);
         }
     }
 }

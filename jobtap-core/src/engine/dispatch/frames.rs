@@ -1,4 +1,4 @@
-//! One dispatch: a topic through the handlers of all plugins, from the first to the last.
+//! One dispatch: the calls of a topic's handlers, from the first plugin's to the last one's.
 //!
 //! A dispatch begins as a [`PendingDispatch`] or a [`Frame`]. When a handler asks for something or fails, the
 //! frame goes back on the agenda below what that handler asked for, so that its commands are carried
@@ -7,73 +7,30 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::asked;
-use super::buffer::{Asked, CommandBuffer};
+use super::buffer::{BufferContent, CommandBuffer};
 use super::call::{Interrupt, call_handlers, host_of, log_over_budget};
-use super::{faulted, outcome, prep};
-use crate::engine::agenda::{Frame, PendingDispatch, Progress, Purpose, Subject, Work};
-use crate::engine::api::Level;
+use super::overlay;
+use super::shadow::watch;
+use super::{faulted, outcome, prep, pushing};
+use crate::engine::agenda::{Agenda, Frame, PendingDispatch, Progress, Purpose, Subject, Work};
+use crate::engine::api::{Effects, Level};
 use crate::engine::core::Core;
-use crate::engine::shadow::watch;
-use crate::host::{
-    Args, BoundHandler, Failure, Fault, Handlers, Outcome, PluginKey, PrepFailure, Priority,
-};
+use crate::engine::jobs::Jobs;
+use crate::engine::plugins::Plugins;
+use crate::engine::turn::Turn;
+use crate::host::{Args, BoundHandler, Failure, Fault, Handlers, Outcome, PrepFailure, Priority};
 use crate::topic::{OnFailure, TopicId};
-
-/// Puts a dispatch on the agenda, if a plugin handles the topic or something follows from its end in
-/// any case.
-pub(crate) fn push(core: &mut Core, frame: Frame) {
-    let only_tells = matches!(frame.purpose, Purpose::Notify | Purpose::Introduce);
-    let topic = frame.topic;
-    if !only_tells || core.plugins.stack.handles(topic) || core.plugins.shadows.handle(topic) {
-        let handlers = core.plugins.stack.handlers(topic).map(Rc::clone);
-        let mut frame = Frame { handlers, ..frame };
-        add_shadows(core, &mut frame);
-        core.agenda.push(Work::Frame(Box::new(frame)));
-    }
-}
-
-/// Adds the shadows to a frame that are called beside its handlers, if there are any.
-pub(crate) fn add_shadows(core: &Core, frame: &mut Frame) {
-    if !core.plugins.shadows.is_empty() {
-        frame.watch = watch::begin(core, frame, frame.handlers.as_deref().unwrap_or_default());
-    }
-}
-
-/// Puts a dispatch to these handlers and to the shadows on the agenda, if there are any.
-pub(crate) fn push_with_shadows(core: &mut Core, frame: Frame, handlers: Handlers) {
-    let mut frame = Frame { handlers: Some(handlers), ..frame };
-    add_shadows(core, &mut frame);
-    if frame.watch.is_some() || frame.handlers.as_ref().is_some_and(|list| !list.is_empty()) {
-        core.agenda.push(Work::Frame(Box::new(frame)));
-    }
-}
-
-/// Puts a dispatch to these handlers on the agenda, if there are any.
-pub(crate) fn push_to(core: &mut Core, frame: Frame, handlers: Handlers) {
-    if !handlers.is_empty() {
-        let handlers = Some(handlers);
-        core.agenda.push(Work::Frame(Box::new(Frame { handlers, ..frame })));
-    }
-}
-
-/// Puts a dispatch to the handlers of one plugin on the agenda, if there are any.
-pub(crate) fn push_to_plugin(core: &mut Core, key: PluginKey, frame: Frame) {
-    let handlers = core.plugins.stack.handlers(frame.topic);
-    let handlers = handlers.into_iter().flat_map(|list| list.iter());
-    let handlers: Handlers = handlers.filter(|bound| bound.plugin() == key).cloned().collect();
-    push_to(core, frame, handlers);
-}
 
 /// Runs a dispatch that has not begun, in one go as long as its handlers only read and decide.
 pub(crate) fn notify(core: &mut Core, pending: PendingDispatch) {
     if !core.plugins.shadows.is_empty() {
-        return notify_with_shadows(core, pending);
+        return notify_with_shadows(&mut core.turn.agenda, &core.plugins, pending);
     }
-    // It is not taken apart here: it is moved only when the loop is left early.
+    // `pending` is not destructured here: it is moved only when the loop is left early.
     let (topic, id) = (pending.topic, pending.job);
     let (mut progress, buffer) = (Progress::default(), CommandBuffer::default());
-    let (Some(handlers), Some(job)) = (core.plugins.stack.handlers(topic), core.job(id)) else {
+    let (Some(handlers), Some(job)) = (core.plugins.stack.handlers(topic), core.jobs.job(id))
+    else {
         return;
     };
     let Some(host) = host_of(core, handlers, Some(id), &buffer) else { return };
@@ -85,19 +42,19 @@ pub(crate) fn notify(core: &mut Core, pending: PendingDispatch) {
         return continue_as_frame(core, pending, handlers, progress, interrupt, buffer);
     }
     if !progress.outcome.is_empty() {
-        outcome::take(core, topic, id, progress);
+        outcome::take(&mut core.turn, &mut core.jobs, topic, id, progress);
     }
 }
 
-/// Turns such a dispatch into a frame, since there are shadows.
+/// Turns a pending dispatch into a frame, since there are shadows.
 #[cold]
-fn notify_with_shadows(core: &mut Core, pending: PendingDispatch) {
+fn notify_with_shadows(agenda: &mut Agenda, plugins: &Plugins, pending: PendingDispatch) {
     let PendingDispatch { topic, job, cause } = pending;
     let subject = Subject::Cause(cause);
-    push(core, Frame { subject, ..Frame::new(topic, job, Purpose::Notify) });
+    pushing::push(agenda, plugins, Frame { subject, ..Frame::new(topic, job, Purpose::Notify) });
 }
 
-/// Turns such a dispatch into a frame, since one of its handlers asked for something or failed.
+/// Turns a pending dispatch into a frame, since one of its handlers asked for something or failed.
 #[cold]
 #[inline(never)]
 fn continue_as_frame(
@@ -118,7 +75,7 @@ fn continue_as_frame(
 #[must_use]
 pub(crate) fn run(core: &mut Core, mut frame: Box<Frame>) -> Option<Box<Frame>> {
     while frame.watch.is_some() {
-        // One handler at a time: shadows have their places between them, and what each answers is noted.
+        // One handler at a time: shadows are called between them, and the outcome of each is noted.
         watch::call_due(core, &mut frame);
         let next = frame.progress.next;
         if frame.handlers.as_ref().is_none_or(|handlers| next >= handlers.len()) {
@@ -136,12 +93,12 @@ fn run_to(core: &mut Core, mut frame: Box<Frame>, end: usize) -> Option<Box<Fram
     let Some(handlers) = frame.handlers.clone() else { return Some(frame) };
     // Taken out, since the arguments borrow the frame during the calls.
     let mut progress = std::mem::take(&mut frame.progress);
-    // Of the handlers before, so that shadows can be compared with each answer.
+    // The outcome of the earlier handlers is set aside, so that shadows can be compared with each handler alone.
     let earlier = frame.watch.is_some().then(|| std::mem::take(&mut progress.outcome));
     let interrupt = {
         let handlers = handlers.get(..end).unwrap_or(&handlers);
         // The job is gone when it was purged or rejected meanwhile; then nothing follows.
-        let job = frame.trial.as_deref().or_else(|| core.job(frame.job))?;
+        let job = frame.trial.as_deref().or_else(|| core.jobs.job(frame.job))?;
         match host_of(core, handlers, Some(job.id()), &buffer) {
             None => Interrupt::AllCalled,
             Some(host) => {
@@ -183,15 +140,15 @@ fn resume_below(
     // There is one: `call_handlers` was interrupted, so it has reached a handler. The buffer of a frame
     // without one would be empty.
     let Some(bound) = frame.last().cloned() else {
-        return core.agenda.push(Work::Frame(frame));
+        return core.turn.agenda.push(Work::Frame(frame));
     };
     if matches!(&interrupt, Interrupt::Fault(fault) if !matches!(**fault, Fault::Panic(_))) {
         // A handler that fails changes no jobspec. Its other commands, such as a log line or the end of its
         // prolog, are carried out.
         buffer.drop_updates(0);
     }
-    let Asked { mut commands, panicked, noted } = buffer.into_asked();
-    asked::forget(&mut core.jobs, noted);
+    let BufferContent { mut commands, panicked, noted } = buffer.into_content();
+    overlay::clear(&mut core.jobs, noted);
     let has_panicked =
         matches!(&interrupt, Interrupt::Fault(fault) if matches!(**fault, Fault::Panic(_)));
     if let Some(watch) = &mut frame.watch {
@@ -205,7 +162,8 @@ fn resume_below(
         Interrupt::AllCalled | Interrupt::Commands => {}
         Interrupt::Deferred => frame.awaited.push(bound.plugin()),
         Interrupt::OverBudget(milliseconds) => {
-            log_over_budget(core, &bound, Some(frame.job), milliseconds);
+            let (effects, job) = (&mut core.turn.effects, Some(frame.job));
+            log_over_budget(effects, &core.plugins, &bound, job, milliseconds);
         }
         Interrupt::OutOfService => {
             if bound.instance().is_faulted() {
@@ -214,20 +172,20 @@ fn resume_below(
         }
         Interrupt::Fault(fault) => {
             if has_panicked {
-                // After a panic the plugin may have been in the middle of anything, so that nothing of it counts.
+                // The plugin may have been in the middle of anything when it panicked, so none of its commands count.
                 commands.clear();
             }
             handle_fault(core, &mut frame, &bound, *fault);
         }
     }
     let (topic, plugin) = (frame.topic.name(), bound.plugin());
-    core.agenda.push(Work::Frame(frame));
-    core.agenda.push_commands(topic, commands);
+    core.turn.agenda.push(Work::Frame(frame));
+    core.turn.agenda.push_commands(topic, commands);
     // Last, so that what a faulted plugin has open is closed before anything else.
     if has_panicked {
-        faulted::note_panic(core, plugin);
+        faulted::note_panic(&mut core.turn, &mut core.plugins, plugin);
     }
-    faulted::note_panics(core, panicked);
+    faulted::note_panics(&mut core.turn, &mut core.plugins, panicked);
 }
 
 /// Handles the failure of a handler: a gate refuses; elsewhere the job goes on, and the log says so.
@@ -235,7 +193,7 @@ fn handle_fault(core: &mut Core, frame: &mut Frame, bound: &BoundHandler, fault:
     let plugin = Arc::clone(bound.instance().name());
     let broken = !matches!(fault, Fault::Failure(_));
     let (refusal, report) = match fault {
-        // What the author wants the user to read; no fault of the plugin.
+        // A text for the user from the plugin's author; not a fault of the plugin.
         Fault::Failure(Failure::Reject(text)) => (text, None),
         Fault::Failure(failure) => {
             let text = failure.text().to_owned();
@@ -257,13 +215,15 @@ fn handle_fault(core: &mut Core, frame: &mut Frame, bound: &BoundHandler, fault:
     let is_logged = report.is_some();
     if let Some(text) = report {
         let topic = frame.full_topic();
-        core.log(Level::Error, format!("{plugin}: {topic}: job {}: {text}", frame.job));
+        core.turn
+            .effects
+            .log(Level::Error, format!("{plugin}: {topic}: job {}: {text}", frame.job));
     }
     if frame.topic.on_failure() == OnFailure::Reject {
         if !is_logged {
             // Flux's words, which operators search for.
             let topic = frame.full_topic();
-            core.log(Level::Debug, format!("jobtap: {plugin}: {topic}: rc=-1"));
+            core.turn.effects.log(Level::Debug, format!("jobtap: {plugin}: {topic}: rc=-1"));
         }
         frame.stop();
         let general = || format!("rejected by job-manager plugin '{plugin}'");
@@ -271,8 +231,8 @@ fn handle_fault(core: &mut Core, frame: &mut Frame, bound: &BoundHandler, fault:
     }
 }
 
-/// A prolog or epilog of Slurm's that fails at once, or can't be called: what follows is the same as when an
-/// asynchronous one fails later. `broken` says that the plugin is, and not the node.
+/// Handles a Slurm prolog or epilog that fails at once, or can't be called, in the same way as an asynchronous one that
+/// fails later. `broken` says that the plugin is at fault, and not the node.
 fn fail_prep(
     core: &mut Core,
     frame: &mut Frame,
@@ -280,7 +240,8 @@ fn fail_prep(
     (note, broken): (String, bool),
 ) {
     let node = match &frame.subject {
-        // A broken plugin must not drain one node after the other; but what it has not cleaned stays.
+        // A broken plugin must not drain one node after the other. But a node that its epilog has not cleaned is
+        // drained.
         Subject::Node(node) if !broken || frame.topic == TopicId::SlurmEpilog => Some(node.clone()),
         _ => None,
     };
@@ -291,8 +252,7 @@ fn fail_prep(
     prep::fail(core, bound.plugin(), failure);
 }
 
-/// Decides what a topic comes to without the handler of a faulted plugin: a gate refuses, and a
-/// priority stays open.
+/// Decides the outcome of a topic without the handler of a faulted plugin: a gate refuses, and a priority stays open.
 fn decide_without(core: &mut Core, bound: &BoundHandler, frame: &mut Frame) {
     if frame.topic.on_failure() == OnFailure::Reject && !bound.only_observes() {
         frame.progress.deciders += 1;
@@ -310,22 +270,22 @@ fn decide_without(core: &mut Core, bound: &BoundHandler, frame: &mut Frame) {
         fail_prep(core, frame, bound, (note, true));
     } else if frame.topic == TopicId::JobStatePriority && !bound.only_observes() {
         let outcome = Outcome::priority(Priority::Unavailable);
-        frame.progress.said.get_or_insert_default().note(bound.plugin(), &outcome);
+        frame.progress.attributions.get_or_insert_default().note(bound.plugin(), &outcome);
         frame.progress.outcome.merge(outcome);
     }
 }
 
-/// Takes over what a dispatch that tells of something has come to.
-pub(crate) fn finish_notify(core: &mut Core, frame: Frame) {
-    log_refusal(core, &frame);
-    outcome::take(core, frame.topic, frame.job, frame.progress);
+/// Applies the outcome of a dispatch with [`Purpose::Notify`].
+pub(crate) fn finish_notify(turn: &mut Turn, jobs: &mut Jobs, frame: Frame) {
+    log_refusal(&mut turn.effects, &frame);
+    outcome::take(turn, jobs, frame.topic, frame.job, frame.progress);
 }
 
-/// Logs the refusal of a gate that has nothing to decide any more, such as `job.create` for a job that
-/// was accepted long ago.
-pub(crate) fn log_refusal(core: &mut Core, frame: &Frame) {
+/// Logs the refusal of a gate that no longer decides anything, such as `job.create` for a job that was accepted long
+/// ago.
+pub(crate) fn log_refusal(effects: &mut Effects, frame: &Frame) {
     if let Some(text) = &frame.refusal {
         let text = format!("{}: job {}: refused: {text}", frame.full_topic(), frame.job);
-        core.log(Level::Error, text);
+        effects.log(Level::Error, text);
     }
 }

@@ -1,17 +1,17 @@
 //! The engine as the [`Host`] of one callback.
 //!
-//! Reads show what the same callback has asked for before: the jobs by `asked`, data by the buffer. Checks of
-//! calls are in `checks`.
+//! Reads show what the same callback has asked for before: `overlay` makes the jobs show it, and data is looked up in
+//! the buffer. Checks of calls are in `checks`.
 
 use std::any::Any;
 use std::cell::Cell;
 
 use serde_json::Value;
 
-use super::asked;
 use super::buffer::CommandBuffer;
 use super::call::call_nested;
 use super::checks::{check, check_first_use};
+use super::overlay;
 use crate::engine::alloc::retained;
 use crate::engine::core::Core;
 use crate::host::{CallError, Command, Fault, Host, LoadedPlugin, RemoteHandle, call_own_handlers};
@@ -30,11 +30,11 @@ pub(crate) struct CallbackHost<'e> {
 
 impl Host for CallbackHost<'_> {
     fn now(&self) -> Timestamp {
-        self.core.clock.now
+        self.core.turn.clock.now
     }
 
     fn owner(&self) -> Uid {
-        self.core.owner
+        self.core.turn.owner
     }
 
     fn instance_resources(&self) -> &ResourceSet {
@@ -46,7 +46,7 @@ impl Host for CallbackHost<'_> {
     }
 
     fn job(&self, id: JobId) -> Option<&Job> {
-        self.core.job(id)
+        self.core.jobs.job(id)
     }
 
     fn active_jobs(&self) -> Vec<JobId> {
@@ -58,7 +58,7 @@ impl Host for CallbackHost<'_> {
     }
 
     fn retainable(&self, id: JobId) -> Option<ResourceSet> {
-        retained::retainable(&self.core.alloc, &self.core.jobs, self.plugin.get().key(), id)
+        retained::retainable(&self.core.jobs, &self.core.alloc, self.plugin.get().key(), id)
     }
 
     fn data(&self, id: JobId) -> Option<Value> {
@@ -101,16 +101,16 @@ impl Host for CallbackHost<'_> {
             let mark = self.buffer.mark();
             let result = call_nested(self, bound, job, payload);
             match &result {
-                // A busy plugin is further down in this very chain of calls.
+                // A busy plugin is already being called further up in this chain of calls.
                 Ok(_) | Err(Fault::Busy) => {}
                 Err(Fault::Failure(_)) => {
                     self.buffer.drop_updates(mark);
-                    asked::undo(&self.core.jobs, &self.buffer.noted(), mark, true);
+                    overlay::undo(&self.core.jobs, &self.buffer.noted(), mark, true);
                 }
                 Err(Fault::Panic(text)) => {
                     // Counted and logged after the callback, when the engine can be changed.
                     self.buffer.truncate(mark);
-                    asked::undo(&self.core.jobs, &self.buffer.noted(), mark, false);
+                    overlay::undo(&self.core.jobs, &self.buffer.noted(), mark, false);
                     self.buffer.push_panic(bound.plugin(), text.clone());
                 }
             }
@@ -129,7 +129,7 @@ impl Host for CallbackHost<'_> {
     }
 
     fn push(&self, command: Command) {
-        if let Some(id) = asked::note(&self.core.jobs, self.buffer.mark(), &command) {
+        if let Some(id) = overlay::note(&self.core.jobs, self.buffer.mark(), &command) {
             self.buffer.add_noted(id);
         }
         self.buffer.push(self.plugin.get().key(), command);

@@ -1,6 +1,5 @@
-//! How plugins are loaded: by themselves, by the configuration, or on request; and built anew in their places.
+//! Loads plugins by default, as configured or on request, and rebuilds them in their places.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -8,22 +7,19 @@ use serde_json::{Map, Value};
 
 use super::call::{Called, call_one};
 use super::introduction::introduce_jobs;
-use super::plugins::{DEFAULT_BUDGET, Plugins};
 use super::{faulted, patterns, removal};
-use crate::engine::api::{Level, RequestError, StartError};
+use crate::engine::api::{Effects, Level, RequestError, StartError};
 use crate::engine::core::Core;
+use crate::engine::plugins::{DEFAULT_BUDGET, Plugins};
 use crate::host::errno::{EEXIST, EINVAL, ENOENT};
 use crate::host::{
-    BoundHandler, Detail, Failure, Fault, InitArgs, Load, LoadedPlugin, PluginDescriptor,
-    PluginKey, RemoteHandle, panic_text,
+    BoundHandler, Detail, InitArgs, Load, LoadedPlugin, PluginDescriptor, PluginKey, RemoteHandle,
+    SetupError,
 };
 use crate::job::Fsd;
 use crate::json_type::json_type;
 use crate::suggest;
 use crate::topic::TopicId;
-
-/// The refusal of a `conf` that is not an object; the text is Flux's, with its spelling.
-const CONF_MUST_BE_OBJECT: &str = "jobptap: plugin conf must be a JSON object";
 
 type Linked = &'static PluginDescriptor;
 
@@ -45,7 +41,7 @@ pub(crate) fn list(plugins: &Plugins) -> Vec<PluginStatus> {
     plugins.stack.plugins().iter().map(|plugin| status(plugin)).collect()
 }
 
-/// How a plugin is listed.
+/// A plugin's entry in lists.
 pub(crate) fn status(plugin: &LoadedPlugin) -> PluginStatus {
     PluginStatus {
         name: plugin.listed_as().to_owned(),
@@ -58,10 +54,10 @@ pub(crate) fn status(plugin: &LoadedPlugin) -> PluginStatus {
 /// Loads the plugins of a new manager: those with `load = "auto"`, then what `[job-manager] plugins`
 /// says in its order, then those that have a table in the configuration, then those that come last.
 pub(crate) fn load_configured(core: &mut Core) -> Result<(), StartError> {
-    read_budget(core).map_err(StartError)?;
-    faulted::read_limit(&core.config).map_err(StartError)?;
+    read_budget(&mut core.plugins, &core.config).map_err(StartError::from_error)?;
+    faulted::read_limit(&mut core.plugins, &core.config).map_err(StartError::from_error)?;
     let auto = configured_order(&core.plugins, &core.config)
-        .map_err(|text| StartError(format!("job-manager.plugin-order: {text}")))?;
+        .map_err(|error| StartError(format!("job-manager.plugin-order: {error}")))?;
     load_all(core, auto)?;
     let registry = &core.plugins.registry;
     let configured = registry.configured().filter(|plugin| has_table(&core.config, plugin));
@@ -76,31 +72,47 @@ pub(crate) fn load_configured(core: &mut Core) -> Result<(), StartError> {
     };
     for (index, directive) in directives.iter().enumerate() {
         follow_directive(core, directive, &mut last)
-            .map_err(|text| StartError(format!("[job-manager.plugins][{index}]: {text}")))?;
+            .map_err(|error| StartError(format!("[job-manager.plugins][{index}]: {error}")))?;
     }
     last.retain(|plugin| core.plugins.stack.find(plugin.name).is_none());
     load_all(core, last)?;
-    warn_without_priority(core);
+    core.plugins.warn_without_priority(&mut core.turn.effects);
     Ok(())
 }
 
-/// The plugins with `load = "auto"`, with those that `job-manager.plugin-order` names in its order. Together they
-/// take the places that they have without it, so that the others stay where they are.
-fn configured_order(plugins: &Plugins, config: &Value) -> Result<Vec<Linked>, String> {
+/// Why the order in `job-manager.plugin-order` can't be kept.
+#[derive(Debug, thiserror::Error)]
+enum OrderError {
+    #[error("must be an array of names of plugins")]
+    NoNames,
+    #[error("{0}")]
+    NotLinked(#[from] NotLinked),
+    #[error("{0} is not loaded by default: it comes after those that are")]
+    ComesLater(String),
+    #[error("{0} is named twice")]
+    Twice(String),
+    #[error("{first} must come before {second}, as one of them declares in `before` or `after`")]
+    Declared { first: &'static str, second: &'static str },
+}
+
+/// The plugins with `load = "auto"`. Those that `job-manager.plugin-order` names come in its order: they share the
+/// places that they would have without it, so that the others stay where they are.
+fn configured_order(plugins: &Plugins, config: &Value) -> Result<Vec<Linked>, OrderError> {
     let mut auto: Vec<Linked> = plugins.registry.auto().collect();
     let names = match config.pointer("/job-manager/plugin-order") {
         None => return Ok(auto),
-        Some(names) => serde_json::from_value::<Vec<String>>(names.clone())
-            .map_err(|_| "must be an array of names of plugins".to_owned())?,
+        Some(names) => {
+            serde_json::from_value::<Vec<String>>(names.clone()).map_err(|_| OrderError::NoNames)?
+        }
     };
     let mut wanted: Vec<Linked> = Vec::new();
     for name in &names {
         let plugin = plugins.registry.find(name).ok_or_else(|| not_linked(plugins, name, name))?;
         if plugin.load != Load::Auto {
-            return Err(format!("{name} is not loaded by default: it comes after those that are"));
+            return Err(OrderError::ComesLater(name.clone()));
         }
         if wanted.iter().any(|earlier| earlier.name == plugin.name) {
-            return Err(format!("{name} is named twice"));
+            return Err(OrderError::Twice(name.clone()));
         }
         wanted.push(plugin);
     }
@@ -109,9 +121,7 @@ fn configured_order(plugins: &Plugins, config: &Value) -> Result<Vec<Linked>, St
     for (index, later) in auto.iter().enumerate() {
         for earlier in auto.iter().take(index) {
             if later.before.contains(&earlier.name) || earlier.after.contains(&later.name) {
-                let text = "declares in `before` or `after`";
-                let (first, second) = (later.name, earlier.name);
-                return Err(format!("{first} must come before {second}, as one of them {text}"));
+                return Err(OrderError::Declared { first: later.name, second: earlier.name });
             }
         }
     }
@@ -120,19 +130,19 @@ fn configured_order(plugins: &Plugins, config: &Value) -> Result<Vec<Linked>, St
 
 fn load_all(core: &mut Core, plugins: Vec<Linked>) -> Result<(), StartError> {
     for plugin in plugins {
-        load(core, plugin, plugin.name, None).map_err(|text| {
-            StartError(format!("plugin {} can't be loaded: {text}", plugin.name))
+        load(core, plugin, plugin.name, None).map_err(|error| {
+            StartError(format!("plugin {} can't be loaded: {error}", plugin.name))
         })?;
     }
     Ok(())
 }
 
-/// Loads the plugins that have a table in the configuration now and had none `before`; all of them, or
-/// none. A plugin that had a table and is not loaded was removed by an administrator, and stays so.
+/// Loads the plugins that have a table in the configuration now and had none `before`; all of them, or none. A plugin
+/// that had a table and is not loaded was removed by an administrator, and stays removed.
 pub(crate) fn load_newly_configured(
     core: &mut Core,
     before: &Value,
-) -> Result<Vec<PluginKey>, String> {
+) -> Result<Vec<PluginKey>, SetupError> {
     let is_new = |plugin: &Linked| {
         has_table(&core.config, plugin)
             && !has_table(before, plugin)
@@ -143,68 +153,78 @@ pub(crate) fn load_newly_configured(
     for plugin in new {
         match load(core, plugin, plugin.name, None) {
             Ok(key) => keys.push(key),
-            Err(text) => {
+            Err(error) => {
                 let loaded = core.plugins.stack.remove(|loaded| keys.contains(&loaded.key()));
-                loaded.into_iter().for_each(|plugin| removal::drop_instance(core, plugin));
-                return Err(text);
+                loaded
+                    .into_iter()
+                    .for_each(|plugin| removal::drop_instance(&mut core.turn.effects, plugin));
+                return Err(error);
             }
         }
     }
     Ok(keys)
 }
 
-/// Warns when no loaded plugin decides priorities. A handler of `job.state.priority` may decide nothing.
-pub(crate) fn warn_without_priority(core: &mut Core) {
-    let handlers = core.plugins.stack.handlers(TopicId::JobStatePriority);
-    if !handlers.is_some_and(|list| list.iter().any(|bound| bound.entry().returns_value)) {
-        let text = "no loaded plugin decides priorities in job.state.priority: jobs will wait in \
-                    PRIORITY until one does";
-        core.log(Level::Warning, text);
-    }
+/// Why an entry of `[job-manager] plugins` can't be carried out.
+#[derive(Debug, thiserror::Error)]
+enum DirectiveError {
+    #[error("Expected object, got {0}")]
+    NoObject(&'static str),
+    #[error("Expected string, got {0}")]
+    NoString(&'static str),
+    #[error("unknown key {0:?}: use load, remove, conf")]
+    UnknownKey(String),
+    #[error("remove {name}: {}", error.text)]
+    Remove { name: String, error: RequestError },
+    #[error("load: {}", .0.text)]
+    Load(RequestError),
 }
 
-/// Follows one entry of `[job-manager] plugins`. `last` are plugins that are loaded after all entries;
-/// an entry can take them out.
+/// Carries out one entry of `[job-manager] plugins`. `last` are the plugins that are loaded after all entries; an entry
+/// can remove some of them.
 fn follow_directive(
     core: &mut Core,
     directive: &Value,
     last: &mut Vec<Linked>,
-) -> Result<(), String> {
+) -> Result<(), DirectiveError> {
     let Value::Object(table) = directive else {
-        return Err(format!("Expected object, got {}", json_type(directive)));
+        return Err(DirectiveError::NoObject(json_type(directive)));
     };
     let text = |key: &str| match table.get(key) {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(other) => Err(format!("Expected string, got {}", json_type(other))),
+        Some(other) => Err(DirectiveError::NoString(json_type(other))),
     };
     if let Some(key) = table.keys().find(|key| !["load", "remove", "conf"].contains(&&***key)) {
-        return Err(format!("unknown key {key:?}: use load, remove, conf"));
+        return Err(DirectiveError::UnknownKey(key.clone()));
     }
     if let Some(name) = text("remove")? {
         let count = last.len();
         last.retain(|plugin| !patterns::means(&name, plugin.name, plugin.name));
         let removed = removal::remove(core, &name);
         if count == last.len() {
-            removed.map_err(|error| format!("remove {name}: {}", error.text))?;
+            removed.map_err(|error| DirectiveError::Remove { name, error })?;
         }
     }
     if let Some(name) = text("load")? {
         let conf = table.get("conf").cloned();
-        load_named(core, &name, conf).map_err(|error| format!("load: {}", error.text))?;
+        load_named(core, &name, conf).map_err(DirectiveError::Load)?;
     }
     Ok(())
 }
 
-/// Takes over `job-manager.plugin-time-budget` from the configuration.
-pub(crate) fn read_budget(core: &mut Core) -> Result<(), String> {
-    let key = "job-manager.plugin-time-budget";
-    core.plugins.budget = match core.config.pointer("/job-manager/plugin-time-budget") {
+/// The value of `job-manager.plugin-time-budget` is no duration.
+#[derive(Debug, thiserror::Error)]
+#[error("job-manager.plugin-time-budget: {0}")]
+pub(crate) struct BudgetError(serde_json::Error);
+
+/// Applies `job-manager.plugin-time-budget` from the configuration.
+pub(crate) fn read_budget(plugins: &mut Plugins, config: &Value) -> Result<(), BudgetError> {
+    plugins.budget = match config.pointer("/job-manager/plugin-time-budget") {
         None => DEFAULT_BUDGET,
         Some(value) => {
-            let fsd: Fsd =
-                serde_json::from_value(value.clone()).map_err(|e| format!("{key}: {e}"))?;
-            // An FSD is not negative; fractions of a millisecond are cut.
+            let fsd: Fsd = serde_json::from_value(value.clone()).map_err(BudgetError)?;
+            // An FSD is not negative; fractions of a millisecond are cut off.
             (fsd.as_secs() * 1000.0) as u64
         }
     };
@@ -222,7 +242,11 @@ pub(crate) fn load_named(
     if core.plugins.stack.find(bare).is_some() {
         return Err(RequestError::new(EEXIST, format!("{listed} already loaded")));
     }
-    load(core, linked?, listed, conf).map_err(|text| RequestError::new(EINVAL, text))
+    load(core, linked?, listed, conf).map_err(refused)
+}
+
+fn refused(error: SetupError) -> RequestError {
+    RequestError::new(EINVAL, error.to_string())
 }
 
 /// The loaded plugin that a client means.
@@ -235,7 +259,7 @@ pub(crate) fn find_loaded<'a>(
         return Ok(loaded);
     }
     let text = match plugins.registry.find(bare) {
-        // One that is loaded by default was removed on purpose.
+        // Not for a plugin that is loaded by default: an administrator has removed it on purpose.
         Some(linked) if matches!(linked.load, Load::ByName | Load::Configured) => {
             format!("{name}: plugin not found: it is linked and not loaded")
         }
@@ -244,58 +268,65 @@ pub(crate) fn find_loaded<'a>(
     Err(RequestError::new(ENOENT, text))
 }
 
-/// Builds a plugin anew, in its place. When it refuses its configuration the old one stays.
+/// Builds a plugin anew, in its place. If it refuses its configuration, the old instance stays.
 pub(crate) fn rebuild(
     core: &mut Core,
     name: &str,
     conf: Option<Value>,
 ) -> Result<(), RequestError> {
     let old = Rc::clone(find_loaded(&core.plugins, name)?);
-    let new = build(core, old.descriptor(), old.listed_as(), conf)
-        .map_err(|text| RequestError::new(EINVAL, text))?;
+    let new = build(core, old.descriptor(), old.listed_as(), conf).map_err(refused)?;
     let key = new.key();
     let old = core.plugins.stack.replace(&old, new);
-    if let Err(text) = show_config(core, key) {
+    if let Err(error) = show_config(core, key) {
         if let Some(refused) = old.and_then(|old| core.plugins.stack.put_back(key, old)) {
-            removal::drop_instance(core, refused);
+            removal::drop_instance(&mut core.turn.effects, refused);
         }
-        return Err(RequestError::new(EINVAL, text));
+        return Err(refused(error));
     }
     if let Some(old) = old {
         removal::remove_replaced(core, old);
     }
-    introduce_jobs(core, key);
+    introduce_jobs(&mut core.turn.agenda, &core.jobs, &core.plugins, key);
     Ok(())
 }
 
-/// The name by which a plugin is listed, and the plugin's own. Flux names a plugin by its file. Here it is linked,
-/// so that a path and `.so` mean nothing.
+/// The name by which a plugin is listed, and the plugin's own. Flux names a plugin by its file; here plugins are
+/// linked, so that a path and `.so` mean nothing.
 pub(crate) fn names_of(name: &str) -> (&str, &str) {
     let listed = name.rsplit('/').next().unwrap_or(name);
     (listed, listed.strip_suffix(".so").unwrap_or(listed))
 }
 
-/// The linked plugin that a client or the configuration means, to be loaded with this configuration.
+/// The linked plugin that a client or the configuration means. Refuses a `conf` that is not an object.
 pub(crate) fn find_linked(
     plugins: &Plugins,
     name: &str,
     conf: Option<&Value>,
 ) -> Result<Linked, RequestError> {
     if conf.is_some_and(|conf| !conf.is_object() && !conf.is_null()) {
-        return Err(RequestError::new(EINVAL, CONF_MUST_BE_OBJECT));
+        return Err(refused(SetupError::NoObject));
     }
     let (_, bare) = names_of(name);
     let linked = plugins.registry.find(bare);
-    linked.ok_or_else(|| RequestError::new(ENOENT, not_linked(plugins, name, bare)))
+    linked.ok_or_else(|| RequestError::new(ENOENT, not_linked(plugins, name, bare).to_string()))
 }
 
-/// The error for a plugin that is not linked, with the name that was probably meant.
-fn not_linked(plugins: &Plugins, name: &str, bare: &str) -> String {
+/// No plugin of this name is linked; the name that was probably meant.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{name}: No such plugin found{hint}",
+    hint = meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default()
+)]
+struct NotLinked {
+    name: String,
+    meant: Option<&'static str>,
+}
+
+/// The error for a plugin that is not linked.
+fn not_linked(plugins: &Plugins, name: &str, bare: &str) -> NotLinked {
     let linked = plugins.registry.plugins().map(|plugin| plugin.name);
-    match suggest::nearest(bare, linked) {
-        Some(meant) => format!("{name}: No such plugin found; did you mean {meant}?"),
-        None => format!("{name}: No such plugin found"),
-    }
+    NotLinked { name: name.to_owned(), meant: suggest::nearest(bare, linked) }
 }
 
 /// Builds an instance, shows it the configuration, and puts it at the end of the stack.
@@ -304,21 +335,23 @@ fn load(
     descriptor: Linked,
     listed: &str,
     conf: Option<Value>,
-) -> Result<PluginKey, String> {
+) -> Result<PluginKey, SetupError> {
     let instance = build(core, descriptor, listed, conf)?;
     let key = instance.key();
     // On the stack before `conf.update`: the handler is found there, and what it asks for is carried out by
     // the plugin's key.
     core.plugins.stack.push(instance);
-    if let Err(text) = show_config(core, key) {
+    if let Err(error) = show_config(core, key) {
         let refused = core.plugins.stack.remove(|plugin| plugin.key() == key);
-        refused.into_iter().for_each(|plugin| removal::drop_instance(core, plugin));
-        return Err(text);
+        refused
+            .into_iter()
+            .for_each(|plugin| removal::drop_instance(&mut core.turn.effects, plugin));
+        return Err(error);
     }
     for service in descriptor.handlers.iter().filter(|handler| handler.topic == "service") {
         let topic = service_topic(descriptor.name, service.key);
         let text = format!("jobtap plugin {listed} registered method {topic}");
-        core.log(Level::Debug, text);
+        core.turn.effects.log(Level::Debug, text);
     }
     Ok(key)
 }
@@ -329,7 +362,7 @@ pub(crate) fn build(
     descriptor: Linked,
     listed: &str,
     conf: Option<Value>,
-) -> Result<LoadedPlugin, String> {
+) -> Result<LoadedPlugin, SetupError> {
     let key = PluginKey(core.plugins.next_key);
     // Used up even if the plugin is refused below. Keys are never used twice, so that late work of a refused
     // instance finds no plugin.
@@ -340,13 +373,6 @@ pub(crate) fn build(
         RemoteHandle::new(key, Arc::clone(&name), sink).metered(core.plugins.ticks.clone());
     let given = conf.clone();
     let conf = merged_conf(&core.config, descriptor.name, conf)?;
-    let first_key = |conf: &Value| conf.as_object()?.keys().next().cloned();
-    if let Some(key) = first_key(&conf).filter(|_| (descriptor.schema)().is_none()) {
-        return Err(format!(
-            "[plugins.{}]: unknown key {key:?}: this plugin takes no configuration",
-            descriptor.name
-        ));
-    }
     let args = InitArgs {
         name: descriptor.name,
         conf: &conf,
@@ -354,9 +380,7 @@ pub(crate) fn build(
         conf_directory: core.config_directory.as_deref(),
         remote: remote.clone(),
     };
-    let instance = catch_unwind(AssertUnwindSafe(|| (descriptor.new)(&args)))
-        .map_err(|panic| format!("#[init] panicked: {}", panic_text(&*panic)))?
-        .map_err(|error| error.text().to_owned())?;
+    let instance = descriptor.build(&args)?;
     Ok(LoadedPlugin::new(descriptor, listed, instance, remote).with_given(given))
 }
 
@@ -365,23 +389,23 @@ pub(crate) fn merged_conf(
     config: &Value,
     name: &str,
     conf: Option<Value>,
-) -> Result<Value, String> {
+) -> Result<Value, SetupError> {
     let table = config.get("plugins").and_then(|plugins| plugins.get(name));
     let mut merged = match table {
         None => Map::new(),
         Some(Value::Object(table)) => table.clone(),
-        Some(_) => return Err(format!("[plugins.{name}] must be a table")),
+        Some(_) => return Err(SetupError::NoTable(name.to_owned())),
     };
     match conf {
         None | Some(Value::Null) => {}
         Some(Value::Object(conf)) => merged.extend(conf),
-        Some(_) => return Err(CONF_MUST_BE_OBJECT.to_owned()),
+        Some(_) => return Err(SetupError::NoObject),
     }
     Ok(Value::Object(merged))
 }
 
 /// Calls `conf.update` of one plugin with the present configuration. An error is its refusal.
-pub(crate) fn show_config(core: &mut Core, key: PluginKey) -> Result<(), String> {
+pub(crate) fn show_config(core: &mut Core, key: PluginKey) -> Result<(), SetupError> {
     let handlers = core.plugins.stack.handlers(TopicId::ConfUpdate);
     let own = |bound: &&BoundHandler| bound.plugin() == key && !bound.instance().is_faulted();
     let Some(bound) = handlers.and_then(|list| list.iter().find(own)).cloned() else {
@@ -394,28 +418,29 @@ pub(crate) fn show_config(core: &mut Core, key: PluginKey) -> Result<(), String>
     let Called { result, commands } = call_one(core, &bound, TopicId::ConfUpdate, detail);
     match result {
         Ok(_) => {
-            core.agenda.push_commands(TopicId::ConfUpdate.name(), commands);
+            core.turn.agenda.push_commands(TopicId::ConfUpdate.name(), commands);
             Ok(())
         }
-        Err(Fault::Failure(Failure::Reject(text))) if !text.is_empty() => Err(text),
-        Err(Fault::Failure(_) | Fault::Busy) => {
-            Err(format!("config rejected by {name} jobtap plugin"))
-        }
-        // Not counted by `faulted`: the configuration is refused, so an administrator reads of it at once.
-        Err(Fault::Panic(text)) => Err(format!("conf.update panicked: {text}")),
+        // A panic isn't counted by `faulted`: the configuration is refused, so an administrator learns of it at once.
+        Err(fault) => Err(SetupError::of_update(name, fault)),
     }
 }
 
 /// Logs which plugins have a new table, and whether they follow it: a plugin that doesn't handle `conf.update`
 /// keeps its settings until it is reloaded. Returns the lines about those that don't.
-pub(crate) fn log_changed_tables(core: &mut Core, before: &Value) -> Vec<String> {
+pub(crate) fn log_changed_tables(
+    effects: &mut Effects,
+    plugins: &Plugins,
+    config: &Value,
+    before: &Value,
+) -> Vec<String> {
     let table = |config: &Value, name: &str| -> Option<Value> {
         config.get("plugins").and_then(|plugins| plugins.get(name)).cloned()
     };
     let (mut following, mut waiting) = (Vec::new(), Vec::new());
-    for plugin in core.plugins.stack.plugins() {
+    for plugin in plugins.stack.plugins() {
         let name = plugin.name();
-        if table(before, name) == table(&core.config, name) {
+        if table(before, name) == table(config, name) {
             continue;
         }
         let mut entries = plugin.descriptor().handlers.iter();
@@ -428,7 +453,7 @@ pub(crate) fn log_changed_tables(core: &mut Core, before: &Value) -> Vec<String>
         }
     }
     for line in following.iter().chain(&waiting) {
-        core.log(Level::Info, line.clone());
+        effects.log(Level::Info, line.clone());
     }
     waiting
 }

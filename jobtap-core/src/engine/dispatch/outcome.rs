@@ -2,71 +2,89 @@
 
 use serde_json::{Map, Value};
 
-use crate::engine::agenda::{Progress, Said};
+use crate::engine::agenda::{Attributions, Progress};
 use crate::engine::alloc::schedule;
-use crate::engine::core::Core;
-use crate::engine::events;
+use crate::engine::api::Effects;
+use crate::engine::jobs::Jobs;
+use crate::engine::turn::Turn;
+use crate::eventlog::{Event, Name};
 use crate::host::Priority;
 use crate::job::{JobId, State, merge_annotations};
 use crate::topic::TopicId;
 
-/// Takes over what all handlers of a topic have decided.
-pub(crate) fn take(core: &mut Core, topic: TopicId, id: JobId, progress: Progress) {
-    note_said(core, topic, id, progress.said);
+/// Applies what all handlers of a topic have decided.
+pub(crate) fn take(
+    turn: &mut Turn,
+    jobs: &mut Jobs,
+    topic: TopicId,
+    id: JobId,
+    progress: Progress,
+) {
+    note_attributions(jobs, topic, id, progress.attributions);
     let priority = progress.outcome.priority;
     let decisions = progress.outcome.decisions();
     if let Some(notes) = decisions.annotations {
         match topic {
-            // They are part of what is first published of the job.
+            // They are part of what is first published about the job.
             TopicId::JobNew => {
-                core.jobs.annotate(id, notes);
+                jobs.annotate(id, notes);
             }
             _ => {
-                core.annotate(id, notes);
+                jobs.post_annotations(turn, id, notes);
             }
         }
     }
     if let Some(resources) = decisions.resources {
-        schedule::force_resources(core, id, resources);
+        schedule::force_resources(turn, jobs, id, resources);
     }
-    set_priority(core, id, priority);
+    set_priority(turn, jobs, id, priority);
 }
 
-/// Notes what plugins have said of a job, for `job why`.
-pub(super) fn note_said(core: &mut Core, topic: TopicId, id: JobId, said: Option<Box<Said>>) {
+/// Notes what plugins have said about a job, for `job why`.
+pub(super) fn note_attributions(
+    jobs: &mut Jobs,
+    topic: TopicId,
+    id: JobId,
+    new: Option<Box<Attributions>>,
+) {
     if matches!(topic, TopicId::JobStatePriority | TopicId::JobPriorityGet) {
-        core.jobs.said.ask_priority(id);
+        jobs.attributions.ask_priority(id);
     }
-    if let Some(said) = said.filter(|_| core.jobs.state(id) != Some(State::Inactive)) {
-        core.jobs.said.add(id, *said);
+    if let Some(new) = new.filter(|_| jobs.state(id) != Some(State::Inactive)) {
+        jobs.attributions.add(id, *new);
     }
 }
 
-/// Makes annotations durable, which the job has already.
-pub(crate) fn store_annotations(core: &mut Core, id: JobId, notes: Map<String, Value>) {
-    let Some(record) = core.jobs.get_mut(id) else { return };
+/// Stores annotations that the job already has.
+pub(crate) fn store_annotations(
+    effects: &mut Effects,
+    jobs: &mut Jobs,
+    id: JobId,
+    notes: Map<String, Value>,
+) {
+    let Some(record) = jobs.get_mut(id) else { return };
     let stored = record.stored_annotations.get_or_insert_default();
     merge_annotations(stored, notes);
     let text = serde_json::to_string(stored).unwrap_or_default();
-    core.put(id, "annotations".to_owned(), text);
+    jobs.put(effects, id, "annotations".to_owned(), text);
 }
 
 /// Sets a job's priority, if its state and urgency permit.
-pub(crate) fn set_priority(core: &mut Core, id: JobId, priority: Priority) {
+pub(crate) fn set_priority(turn: &mut Turn, jobs: &mut Jobs, id: JobId, priority: Priority) {
     let Priority::Set(wanted) = priority else {
         return;
     };
-    let Some(record) = core.jobs.get(id) else {
+    let Some(record) = jobs.get(id) else {
         return;
     };
     let job = &record.job;
     // Urgencies 0 and 31 override every plugin.
     let value = job.urgency.forced_priority().unwrap_or(wanted);
     // A pending `priority` event may set another value, so that this one has to follow it.
-    let changed = job.priority != Some(value) || record.pending_events.contains("priority");
+    let changed = job.priority != Some(value) || record.pending_events.contains(&Name::Priority);
     match job.state {
-        State::Priority => core.post(id, events::priority(core.clock.now, value)),
-        State::Sched if changed => core.post(id, events::priority(core.clock.now, value)),
+        State::Priority => jobs.post(turn, id, Event::Priority { priority: value }),
+        State::Sched if changed => jobs.post(turn, id, Event::Priority { priority: value }),
         _ => {}
     }
 }

@@ -33,7 +33,7 @@ fn matches_from(pattern: &[char], name: &[char]) -> bool {
                 let (set, after) = rest.split_at(end);
                 in_set(set, *n) && matches_from(after.get(1..).unwrap_or_default(), tail)
             }
-            // Without a closing bracket it is an ordinary character.
+            // Without a closing bracket, `[` is an ordinary character.
             None => *n == '[' && matches_from(rest, tail),
         },
         (Some((c, rest)), Some((n, tail))) => c == n && matches_from(rest, tail),

@@ -1,28 +1,43 @@
 //! Prologs and epilogs of plugins: how they start, change their owner, and finish.
 
-use crate::engine::core::Core;
-use crate::engine::events;
 use crate::engine::jobs::{Jobs, PerilogEvents as _};
+use crate::engine::turn::Turn;
 use crate::host::{Exception, Perilog, PluginKey};
 use crate::job::JobId;
 
+/// How a prolog or epilog ends.
+pub(crate) struct PerilogEnd<'a> {
+    pub(crate) kind: Perilog,
+    pub(crate) description: &'a str,
+    pub(crate) status: i32,
+    /// Why the job ends with it.
+    pub(crate) failure: Option<String>,
+}
+
+impl<'a> PerilogEnd<'a> {
+    /// It has failed; with `failure` the job ends.
+    pub(crate) fn failed(kind: Perilog, description: &'a str, failure: Option<String>) -> Self {
+        Self { kind, description, status: 1, failure }
+    }
+}
+
 /// Starts a prolog or epilog, or takes over one that was open at the last restart.
 pub(super) fn start(
-    core: &mut Core,
+    turn: &mut Turn,
+    jobs: &mut Jobs,
     plugin: PluginKey,
     job: JobId,
     kind: Perilog,
     description: &str,
 ) {
-    let orphan = core.jobs.get(job).is_some_and(|r| r.perilogs.is_orphan(kind, description));
-    own(&mut core.jobs, plugin, job, kind, description);
+    let orphan = jobs.get(job).is_some_and(|r| r.perilogs.is_orphan(kind, description));
+    own(jobs, plugin, job, kind, description);
     if !orphan {
-        let entry = events::perilog_start(core.clock.now, kind.start_event(), description);
-        core.post(job, entry);
+        jobs.post(turn, job, kind.start_event(description));
     }
 }
 
-/// Makes a plugin the one that will finish a prolog or epilog.
+/// Makes a plugin the owner of a prolog or epilog, which it will finish.
 pub(super) fn own(
     jobs: &mut Jobs,
     plugin: PluginKey,
@@ -35,7 +50,7 @@ pub(super) fn own(
     }
 }
 
-/// Ends a plugin's ownership of a prolog or epilog; returns whether it had it.
+/// Ends a plugin's ownership of a prolog or epilog; returns whether the plugin was its owner.
 pub(crate) fn disown(
     jobs: &mut Jobs,
     plugin: PluginKey,
@@ -47,48 +62,40 @@ pub(crate) fn disown(
     record.is_some_and(|record| record.perilogs.disown(plugin, kind, description))
 }
 
-/// Finishes a prolog or epilog of the plugin itself; nothing happens for another one's.
+/// Finishes a prolog or epilog, if the plugin owns it.
 pub(super) fn finish_own(
-    core: &mut Core,
+    turn: &mut Turn,
+    jobs: &mut Jobs,
     plugin: PluginKey,
     job: JobId,
-    kind: Perilog,
-    description: &str,
-    status: i32,
-    failure: Option<String>,
+    end: PerilogEnd<'_>,
 ) {
-    if disown(&mut core.jobs, plugin, job, kind, description) {
-        finish(core, job, kind, description, status, failure);
+    if disown(jobs, plugin, job, end.kind, end.description) {
+        finish(turn, jobs, job, end);
     }
 }
 
-/// Finishes a prolog or epilog. With `failure` the job ends.
-pub(crate) fn finish(
-    core: &mut Core,
-    job: JobId,
-    kind: Perilog,
-    description: &str,
-    status: i32,
-    failure: Option<String>,
-) {
+/// Finishes a prolog or epilog.
+pub(crate) fn finish(turn: &mut Turn, jobs: &mut Jobs, job: JobId, end: PerilogEnd<'_>) {
+    let PerilogEnd { kind, description, status, failure } = end;
     if let Some(note) = failure {
         // The exception comes first: once its last prolog is finished the job would start.
-        core.raise(job, &Exception::fatal(kind.word(), note));
+        jobs.raise(turn, job, &Exception::fatal(kind.word(), note));
     }
-    if let Some(record) = core.jobs.get_mut(job) {
+    if let Some(record) = jobs.get_mut(job) {
         record.perilogs.close(kind, description);
     }
-    let entry = events::perilog_finish(core.clock.now, kind.finish_event(), description, status);
-    core.post(job, entry);
+    jobs.post(turn, job, kind.finish_event(description, status));
 }
 
 /// Fails the open prologs and epilogs of plugins that were removed or faulted.
-pub(crate) fn fail_all_of(core: &mut Core, job: JobId, closed: &[PluginKey]) {
-    let Some(record) = core.jobs.get_mut(job) else {
+pub(crate) fn fail_all_of(turn: &mut Turn, jobs: &mut Jobs, job: JobId, closed: &[PluginKey]) {
+    let Some(record) = jobs.get_mut(job) else {
         return;
     };
     for lost in record.perilogs.disown_all(closed) {
         let note = format!("{} {}: its plugin was removed", lost.kind.word(), lost.description);
-        finish(core, job, lost.kind, &lost.description, 1, Some(note));
+        let end = PerilogEnd::failed(lost.kind, &lost.description, Some(note));
+        finish(turn, jobs, job, end);
     }
 }

@@ -2,18 +2,13 @@
 
 use super::call::{Called, call_back};
 use super::faulted;
+use super::shadow;
 use crate::engine::agenda::Queued;
 use crate::engine::api::Level;
 use crate::engine::core::Core;
-use crate::engine::shadow;
-use crate::host::{Fault, PluginKey, RemoteCall, RemoteWork};
+use crate::host::{Fault, PluginKey, RemoteWork};
 
-/// Handles [`Input::Remote`](crate::engine::Input::Remote): work of a plugin has come back.
-pub(crate) fn receive(core: &mut Core, call: RemoteCall) {
-    resume(core, call.plugin, call.work);
-}
-
-/// Does what has come back to a plugin, unless it was removed.
+/// Does the work that has come back to a plugin, unless the plugin was removed.
 pub(crate) fn resume(core: &mut Core, plugin: PluginKey, work: RemoteWork) {
     if core.plugins.shadows.contains(plugin) {
         return shadow::resume(core, plugin, work);
@@ -34,14 +29,15 @@ pub(crate) fn resume(core: &mut Core, plugin: PluginKey, work: RemoteWork) {
             };
             if let Err(Fault::Panic(text)) = result {
                 let text = format!("{}: later: panicked: {text}", instance.name());
-                core.log(Level::Error, text);
-                faulted::note_panic(core, plugin);
+                core.turn.effects.log(Level::Error, text);
+                faulted::note_panic(&mut core.turn, &mut core.plugins, plugin);
             }
             commands
         }
     };
     if !core.plugins.shadows.is_empty() {
-        shadow::notes::note_live(core, instance.name(), &commands);
+        let (shadows, now) = (&mut core.plugins.shadows, core.turn.clock.now);
+        shadow::notes::note_live(now, &core.jobs, shadows, instance.name(), &commands);
     }
-    core.agenda.push_commands("later", commands);
+    core.turn.agenda.push_commands("later", commands);
 }

@@ -1,13 +1,13 @@
-//! How plugins are removed, and what happens to what they have open.
+//! Removes plugins, and closes what they have open.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use super::call::{Called, call_one};
-use super::{async_work, chains, commands, loading, patterns, perilogs, retention};
+use super::{async_work, chains, commands, patterns, perilogs, retention};
 use crate::engine::agenda::Cause;
-use crate::engine::api::{Level, RequestError};
+use crate::engine::api::{Effects, Level, RequestError};
 use crate::engine::core::Core;
 use crate::host::errno::ENOENT;
 use crate::host::{Detail, Fault, LoadedPlugin, PluginKey, panic_text};
@@ -39,7 +39,7 @@ pub(crate) fn remove(core: &mut Core, pattern: &str) -> Result<(), RequestError>
     for plugin in removed {
         core.plugins.panics.remove(&plugin.key());
         core.plugins.shadows.forget_replaced(plugin.name());
-        drop_instance(core, plugin);
+        drop_instance(&mut core.turn.effects, plugin);
     }
     close_open(core, &closed, OnJobs::Fail);
     Ok(())
@@ -51,12 +51,12 @@ pub(crate) fn remove_replaced(core: &mut Core, old: Rc<LoadedPlugin>) {
     call_unload(core, &old);
     let closed = [(old.key(), Arc::clone(old.name()))];
     core.plugins.panics.remove(&old.key());
-    drop_instance(core, old);
+    drop_instance(&mut core.turn.effects, old);
     close_open(core, &closed, OnJobs::LeaveOpen);
 }
 
-/// Calls `unload` of one plugin. What it asks for is carried out at once and not by the agenda: its plugin
-/// is dropped as soon as this returns.
+/// Calls `unload` of one plugin. What the handler asks for is carried out at once and not by the agenda, since the
+/// plugin is dropped as soon as this returns.
 fn call_unload(core: &mut Core, plugin: &Rc<LoadedPlugin>) {
     let Some(bound) = plugin.unload_handler().filter(|_| !plugin.is_faulted()) else { return };
     let Called { result, commands } = call_one(core, &bound, TopicId::Unload, Detail::None);
@@ -67,7 +67,7 @@ fn call_unload(core: &mut Core, plugin: &Rc<LoadedPlugin>) {
         Err(Fault::Panic(text)) => Some(format!("panicked: {text}")),
     };
     if let Some(text) = problem {
-        core.log(Level::Error, format!("{}: unload: {text}", plugin.name()));
+        core.turn.effects.log(Level::Error, format!("{}: unload: {text}", plugin.name()));
     }
     for queued in commands {
         commands::carry_out(core, TopicId::Unload.name(), queued);
@@ -83,19 +83,20 @@ enum OnJobs {
     LeaveOpen,
 }
 
-/// Closes what plugins that were removed have open. Their dependencies stay: they are
-/// conditions of the job, and the plugin takes them up again when it is loaded again.
+/// Closes what removed plugins have open. Their dependencies stay: these are conditions of the job, and the plugin
+/// takes them up again when it is loaded again.
 fn close_open(core: &mut Core, closed: &[(PluginKey, Arc<str>)], on_jobs: OnJobs) {
+    let Core { turn, jobs, plugins, alloc, timers, started, .. } = core;
     let keys: Vec<PluginKey> = closed.iter().map(|(key, _)| *key).collect();
-    core.timers.stop_timers_of(&keys);
-    core.plugins.refuse_awaited(&mut core.agenda, closed, "was removed");
-    chains::refuse_awaited(core, closed, "was removed");
-    core.plugins.refuse_requests(&mut core.effects, closed);
-    async_work::end_outside(&mut core.effects, &keys);
-    retention::free_all_of(core, &keys);
-    for id in core.jobs.active() {
-        async_work::abort_of(&mut core.jobs, id, &keys);
-        let Some(record) = core.jobs.get_mut(id) else {
+    timers.stop_timers_of(&keys);
+    plugins.refuse_awaited(&mut turn.agenda, closed, "was removed");
+    chains::refuse_awaited(&mut turn.agenda, plugins, closed, "was removed");
+    plugins.refuse_requests(&mut turn.effects, closed);
+    async_work::end_outside(&mut turn.effects, &keys);
+    retention::free_all_of(&mut turn.effects, plugins, alloc, &keys);
+    for id in jobs.active() {
+        async_work::abort_of(jobs, id, &keys);
+        let Some(record) = jobs.get_mut(id) else {
             continue;
         };
         record.subscribers.retain(|key| !keys.contains(key));
@@ -104,38 +105,38 @@ fn close_open(core: &mut Core, closed: &[(PluginKey, Arc<str>)], on_jobs: OnJobs
             record.perilogs.disown_all(&keys);
             continue;
         }
-        perilogs::fail_all_of(core, id, &keys);
+        perilogs::fail_all_of(turn, jobs, id, &keys);
         if state == State::Priority {
             // The priority that the job waits for may have been this plugin's.
-            core.notify(TopicId::JobStatePriority, id, Cause::None);
+            plugins.notify(&mut turn.agenda, TopicId::JobStatePriority, id, Cause::None);
         }
     }
-    if core.started {
-        loading::warn_without_priority(core);
+    if *started {
+        plugins.warn_without_priority(&mut turn.effects);
     }
 }
 
-/// Closes what a plugin has open that is faulted and stays in its place. Its dependencies and
-/// priorities stay unsettled.
+/// Closes what a faulted plugin has open, which stays in its place. Its dependencies and priorities stay unsettled.
 pub(crate) fn close_faulted(core: &mut Core, key: PluginKey) {
-    let closed = [(key, core.plugins.name(key))];
-    core.timers.stop_timers_of(&[key]);
-    core.plugins.refuse_awaited(&mut core.agenda, &closed, "failed");
-    chains::refuse_awaited(core, &closed, "failed");
-    core.plugins.refuse_requests(&mut core.effects, &closed);
-    async_work::end_outside(&mut core.effects, &[key]);
-    retention::free_all_of(core, &[key]);
-    for id in core.jobs.active() {
-        async_work::abort_of(&mut core.jobs, id, &[key]);
-        perilogs::fail_all_of(core, id, &[key]);
+    let Core { turn, jobs, plugins, alloc, timers, .. } = core;
+    let closed = [(key, plugins.name(key))];
+    timers.stop_timers_of(&[key]);
+    plugins.refuse_awaited(&mut turn.agenda, &closed, "failed");
+    chains::refuse_awaited(&mut turn.agenda, plugins, &closed, "failed");
+    plugins.refuse_requests(&mut turn.effects, &closed);
+    async_work::end_outside(&mut turn.effects, &[key]);
+    retention::free_all_of(&mut turn.effects, plugins, alloc, &[key]);
+    for id in jobs.active() {
+        async_work::abort_of(jobs, id, &[key]);
+        perilogs::fail_all_of(turn, jobs, id, &[key]);
     }
 }
 
 /// Drops an instance. A panic in its `Drop` is caught and logged.
-pub(crate) fn drop_instance(core: &mut Core, plugin: Rc<LoadedPlugin>) {
+pub(crate) fn drop_instance(effects: &mut Effects, plugin: Rc<LoadedPlugin>) {
     let name = Arc::clone(plugin.name());
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(plugin))) {
         let text = format!("{name}: drop: panicked: {}", panic_text(&*panic));
-        core.log(Level::Error, text);
+        effects.log(Level::Error, text);
     }
 }

@@ -1,64 +1,93 @@
-//! Resources that plugins retain, as they ask for them, free them, and after a restart.
+//! Resources that plugins retain: how they retain them, free them, and retain them again after a
+//! restart.
 
 use std::sync::Arc;
 
-use super::frames;
-use super::plugins::Plugins;
+use super::pushing;
 use crate::engine::agenda::{Cause, Frame, Purpose, Subject, Work};
+use crate::engine::alloc::Allocation;
 use crate::engine::alloc::retained::{RETAINED, Retained, RetainedSets, available, retainable};
-use crate::engine::api::{Level, Write};
-use crate::engine::core::Core;
-use crate::engine::events;
+use crate::engine::api::{Effects, Level, Write};
+use crate::engine::jobs::Jobs;
+use crate::engine::plugins::Plugins;
+use crate::engine::turn::Turn;
+use crate::eventlog::Event;
 use crate::host::PluginKey;
 use crate::job::JobId;
 use crate::resource::{Idset, ResourceSet};
 use crate::topic::TopicId;
 
-/// Has a plugin retain what a job has just freed.
-pub(crate) fn retain(core: &mut Core, plugin: PluginKey, job: JobId) {
-    if let Some(set) = core.alloc.retained.find(plugin, job) {
+/// Lets a plugin retain what a job has just freed.
+pub(crate) fn retain(
+    effects: &mut Effects,
+    jobs: &Jobs,
+    plugins: &Plugins,
+    alloc: &mut Allocation,
+    plugin: PluginKey,
+    job: JobId,
+) {
+    if let Some(set) = alloc.retained.find(plugin, job) {
         set.unconfirmed = false;
-    } else if let Some(resources) = retainable(&core.alloc, &core.jobs, plugin, job) {
-        add(core, plugin, job, resources, false);
+    } else if let Some(resources) = retainable(jobs, alloc, plugin, job) {
+        let set = Retained { job, plugin, resources, unconfirmed: false };
+        add(effects, plugins, alloc, set);
     }
 }
 
-/// Takes resources out of the pool for a plugin, but for those that others retain already.
-fn add(core: &mut Core, plugin: PluginKey, job: JobId, resources: ResourceSet, unconfirmed: bool) {
-    let alloc = &mut core.alloc;
-    let rest = resources.difference(&alloc.retained.union_of(job));
+/// Takes resources out of the pool for a plugin, except those that other plugins retain already.
+fn add(effects: &mut Effects, plugins: &Plugins, alloc: &mut Allocation, set: Retained) {
+    let (job, plugin) = (set.job, set.plugin);
+    let rest = set.resources.difference(&alloc.retained.union_of(job));
     if !alloc.pool.claim(&rest) {
         let text = format!("{job}: {} can't be retained: in use", rest.summary());
-        return core.log(Level::Error, text);
+        return effects.log(Level::Error, text);
     }
-    alloc.retained.push(Retained { job, plugin, resources, unconfirmed });
-    store(core, plugin, job);
+    alloc.retained.push(set);
+    store(effects, plugins, alloc, plugin, job);
 }
 
 /// Frees ranks that a plugin retains.
-pub(crate) fn free(core: &mut Core, plugin: PluginKey, job: JobId, ranks: &Idset) {
-    if let Some(free) = core.alloc.retained.take(plugin, job, ranks) {
-        core.alloc.pool.release(&free);
-        store(core, plugin, job);
+pub(crate) fn free(
+    effects: &mut Effects,
+    plugins: &Plugins,
+    alloc: &mut Allocation,
+    plugin: PluginKey,
+    job: JobId,
+    ranks: &Idset,
+) {
+    if let Some(free) = alloc.retained.take(plugin, job, ranks) {
+        alloc.pool.release(&free);
+        store(effects, plugins, alloc, plugin, job);
     }
 }
 
-/// Frees everything that that plugins retain which were removed or faulted.
-pub(crate) fn free_all_of(core: &mut Core, closed: &[PluginKey]) {
-    let of_closed = core.alloc.retained.iter().filter(|(_, plugin, _)| closed.contains(plugin));
+/// Frees everything that removed or faulted plugins retain.
+pub(crate) fn free_all_of(
+    effects: &mut Effects,
+    plugins: &Plugins,
+    alloc: &mut Allocation,
+    closed: &[PluginKey],
+) {
+    let of_closed = alloc.retained.iter().filter(|(_, plugin, _)| closed.contains(plugin));
     let all: Vec<_> = of_closed.map(|(job, plugin, set)| (job, plugin, set.ranks())).collect();
     for (job, plugin, ranks) in all {
-        free(core, plugin, job, &ranks);
+        free(effects, plugins, alloc, plugin, job, &ranks);
     }
 }
 
-fn store(core: &mut Core, plugin: PluginKey, job: JobId) {
-    let key = key(job, &core.plugins.name(plugin));
-    let write = match core.alloc.retained.find(plugin, job) {
+fn store(
+    effects: &mut Effects,
+    plugins: &Plugins,
+    alloc: &mut Allocation,
+    plugin: PluginKey,
+    job: JobId,
+) {
+    let key = key(job, &plugins.name(plugin));
+    let write = match alloc.retained.find(plugin, job) {
         Some(set) => Write::PutInstance { key, value: set.resources.to_json() },
         None => Write::RemoveInstance { key },
     };
-    core.effects.writes.push(write);
+    effects.writes.push(write);
 }
 
 /// What is retained, with the names of the plugins, for messages.
@@ -71,37 +100,45 @@ pub(crate) fn by_name<'a>(
 
 /// Retains again what was retained when the last run ended, and shows each plugin the job's `free`
 /// event again, so that it can say whether it still needs the resources.
-pub(crate) fn resume(core: &mut Core) {
-    for (job, name, stored) in core.alloc.retained.take_stored() {
-        let resources = available(&core.alloc, job, &stored);
-        let plugin = core.plugins.stack.find(&name).map(|plugin| plugin.key());
+pub(crate) fn resume(turn: &mut Turn, plugins: &Plugins, alloc: &mut Allocation) {
+    for (job, name, stored) in alloc.retained.take_stored() {
+        let resources = available(alloc, job, &stored);
+        let plugin = plugins.stack.find(&name).map(|plugin| plugin.key());
         let Some(plugin) = plugin.filter(|_| !resources.is_empty()) else {
-            core.log(Level::Error, format!("{name} no longer retains resources of {job}"));
+            turn.effects.log(Level::Error, format!("{name} no longer retains resources of {job}"));
             let key = key(job, &name);
-            core.effects.writes.push(Write::RemoveInstance { key });
+            turn.effects.writes.push(Write::RemoveInstance { key });
             continue;
         };
-        add(core, plugin, job, resources, true);
-        core.agenda.push(Work::FreeUnconfirmed(plugin, job));
-        show_free_event(core, plugin, job);
+        let set = Retained { job, plugin, resources, unconfirmed: true };
+        add(&mut turn.effects, plugins, alloc, set);
+        turn.agenda.push(Work::FreeUnconfirmed(plugin, job));
+        show_free_event(turn, plugins, plugin, job);
     }
 }
 
-fn show_free_event(core: &mut Core, plugin: PluginKey, job: JobId) {
-    let entry = Arc::new(events::bare(core.clock.now, "free"));
-    let handlers = core.plugins.stack.members(TopicId::JobEvent, &entry.name, |key| key == plugin);
+fn show_free_event(turn: &mut Turn, plugins: &Plugins, plugin: PluginKey, job: JobId) {
+    let entry = Arc::new(Event::Free.at(turn.clock.now));
+    let handlers = plugins.stack.members(TopicId::JobEvent, &entry.name, |key| key == plugin);
     let subject = Subject::Cause(Cause::Event(entry));
     let frame = Frame::new(TopicId::JobEvent, job, Purpose::Notify);
-    frames::push_to(core, Frame { subject, ..frame }, handlers);
+    pushing::push_to(&mut turn.agenda, Frame { subject, ..frame }, handlers);
 }
 
 /// Frees what a plugin retained before the restart and has not asked for again.
-pub(crate) fn free_unconfirmed(core: &mut Core, plugin: PluginKey, job: JobId) {
-    let unconfirmed = core.alloc.retained.find(plugin, job).filter(|set| set.unconfirmed);
+pub(crate) fn free_unconfirmed(
+    effects: &mut Effects,
+    plugins: &Plugins,
+    alloc: &mut Allocation,
+    plugin: PluginKey,
+    job: JobId,
+) {
+    let unconfirmed = alloc.retained.find(plugin, job).filter(|set| set.unconfirmed);
     if let Some(ranks) = unconfirmed.map(|set| set.resources.ranks()) {
-        let name = core.plugins.name(plugin);
-        core.log(Level::Warning, format!("{name} has not retained the resources of {job} again"));
-        free(core, plugin, job, &ranks);
+        let name = plugins.name(plugin);
+        effects
+            .log(Level::Warning, format!("{name} has not retained the resources of {job} again"));
+        free(effects, plugins, alloc, plugin, job, &ranks);
     }
 }
 

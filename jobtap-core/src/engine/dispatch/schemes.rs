@@ -1,6 +1,6 @@
-//! The schemes of dependencies that plugins support.
+//! The dependency schemes that plugins support.
 
-use super::plugins::Plugins;
+use crate::engine::plugins::Plugins;
 use crate::host::{Load, PluginDescriptor};
 use crate::suggest;
 use crate::topic::TopicId;

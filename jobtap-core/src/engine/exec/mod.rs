@@ -1,156 +1,185 @@
-//! Execution as the engine sees it: it asks for a start once, takes reports, and waits for the last.
+//! Execution as the engine sees it: the engine requests a start once, takes reports, and waits for the last.
 //!
 //! | file | what it holds |
 //! |---|---|
 //! | this one | starting, ending and reattaching jobs; the reports about them |
 //! | `time_limit` | the end of a job's time, and the warning before it |
 //! | `simulated` | jobs without processes |
-//! | `config` | the keys of `[exec]` that the engine follows |
+//! | `config` | the keys of `[exec]` that the engine uses |
 
 pub(super) mod config;
 pub(super) mod simulated;
 pub(super) mod time_limit;
 
+pub use config::ExecConfigError;
 pub use time_limit::end_of_started;
 
 use self::config::ExecConfig;
-use super::alloc::node_events;
-use super::api::{Effect, Effects, Exception, ExecCommand, ExecEvent, JobLog};
-use super::core::Core;
-use super::events::{self, text_field};
-use super::jobs::{Jobs, Phase, Reattach, Record};
-use crate::eventlog::EventEntry;
-use crate::job::{JobId, State};
+use super::alloc::{Allocation, node_events};
+use super::api::{Effect, Effects, Exception, ExecCommand, ExecEvent, ExecStart, JobLog};
+use super::jobs::{Applied, Jobs, Phase, Reattach, Record};
+use super::timers::Timers;
+use super::turn::Turn;
+use crate::eventlog::{Event, EventEntry, Name, Raised};
+use crate::job::{JobId, Signal, State};
 use crate::resource::Idset;
 
-const SIGALRM: i32 = 14;
-
-/// The key of what a job's tasks print (RFC 24).
+/// The key of the output of a job's tasks (RFC 24).
 const OUTPUT: &str = "guest.output";
 
-/// Whether the jobspec asks for a simulation, of which the executor knows nothing.
+/// The release of all ranks that are left.
+pub(super) const LAST_RELEASE: Event<'static> = Event::Release { ranks: "all", is_final: true };
+
+/// Whether the jobspec asks for a simulation, in which the executor has no part.
 fn is_simulated(record: &Record) -> bool {
     record.job.jobspec.is_simulated()
 }
 
-/// Asks the executor to start a job, or to reattach to it: see [`ExecCommand::Start`].
-pub(super) fn execute(core: &mut Core, id: JobId, reattach: bool) {
-    let Some(record) = core.jobs.get_mut(id) else {
+/// Asks the executor to start a job, or to reattach to it: see [`ExecStart`].
+pub(super) fn execute(
+    turn: &mut Turn,
+    jobs: &mut Jobs,
+    timers: &mut Timers,
+    config: ExecConfig,
+    id: JobId,
+    reattach: bool,
+) {
+    let Some(record) = jobs.get_mut(id) else {
         return;
     };
-    // Set at once, and not when the start is confirmed: actions run again and must not start it twice.
+    // Set at once, and not when the start is confirmed: actions run again and must not start the job twice.
     record.execution.phase = Phase::Started;
     let start = (!is_simulated(record)).then(|| start_command(record, reattach));
     if reattach {
-        begin_reattach(core, id);
+        begin_reattach(turn, jobs, id);
     } else {
-        core.post_debug(id, "debug.start-request");
+        jobs.post_debug(turn, id, Event::DebugStartRequest);
     }
     if let Some(start) = start {
-        core.effects.after.push(Effect::Exec(start));
+        turn.effects.after.push(Effect::Exec(start));
     } else {
-        // There is nothing outside to be found, and nothing that happened meanwhile.
-        finish_reattach(core, id, Reattach::Done);
-        simulated::start(core, id, reattach);
+        // A simulated job has nothing outside to find, and nothing happened to it meanwhile.
+        finish_reattach(turn, jobs, id, Reattach::Done);
+        simulated::start(turn, jobs, timers, config, id, reattach);
     }
 }
 
 fn start_command(record: &Record, reattach: bool) -> ExecCommand {
     let job = &record.job;
-    // The executor parses a copy: the JSON value would stay in memory while the job runs.
+    // Parses a copy for the executor: the JSON value of the job's own jobspec would stay in memory while the job runs.
     let (jobspec, resources) = (job.jobspec.opened(), (*job.resources).clone());
-    ExecCommand::Start { id: job.id, userid: job.userid, jobspec, resources, reattach }
+    let (id, userid) = (job.id, job.userid);
+    ExecCommand::Start(ExecStart { id, userid, jobspec, resources, reattach })
 }
 
 /// Ends what may be left of a restored job in CLEANUP whose last report is missing.
-pub(super) fn end_restored(core: &mut Core, id: JobId) {
-    let Some(record) = core.jobs.get_mut(id) else {
+pub(super) fn end_restored(turn: &mut Turn, jobs: &mut Jobs, config: ExecConfig, id: JobId) {
+    let Some(record) = jobs.get_mut(id) else {
         return;
     };
     record.execution.phase = Phase::Ending;
     if is_simulated(record) {
-        return core.post(id, events::release(core.clock.now));
+        return jobs.post(turn, id, LAST_RELEASE);
     }
     let start = start_command(record, true);
-    let signum = record.job.end_event().map(|end| first_signal(core.exec, record, end));
-    let signum = signum.unwrap_or(core.exec.term_signal.number());
-    begin_reattach(core, id);
-    core.effects.after.push(Effect::Exec(start));
-    core.effects.after.push(Effect::Exec(ExecCommand::Cancel { id, signum }));
+    let signal = record.job.end_event().map(|end| first_signal(config, record, end));
+    let signal = signal.unwrap_or(config.term_signal);
+    begin_reattach(turn, jobs, id);
+    turn.effects.after.push(Effect::Exec(start));
+    turn.effects.after.push(Effect::Exec(ExecCommand::Cancel { id, signal }));
 }
 
-fn begin_reattach(core: &mut Core, id: JobId) {
-    if let Some(record) = core.jobs.get_mut(id) {
+fn begin_reattach(turn: &mut Turn, jobs: &mut Jobs, id: JobId) {
+    if let Some(record) = jobs.get_mut(id) {
         record.execution.reattach = Reattach::Requested;
     }
-    core.post_debug(id, "debug.exec-reattach-start");
+    jobs.post_debug(turn, id, Event::DebugExecReattachStart);
 }
 
 /// Notes that a job was found again.
-fn finish_reattach(core: &mut Core, id: JobId, next: Reattach) {
-    let Some(record) = core.jobs.get_mut(id) else {
+fn finish_reattach(turn: &mut Turn, jobs: &mut Jobs, id: JobId, next: Reattach) {
+    let Some(record) = jobs.get_mut(id) else {
         return;
     };
     if record.execution.reattach == Reattach::Requested {
         record.execution.reattach = next;
-        core.post_debug(id, "debug.exec-reattach-finish");
+        jobs.post_debug(turn, id, Event::DebugExecReattachFinish);
     }
 }
 
-/// Notes that all is known that a job did while no manager ran. Only now its time can be up.
-fn catch_up(core: &mut Core, id: JobId) {
-    let Some(record) = core.jobs.get_mut(id) else {
+/// Notes that everything that a job did while no manager ran is known. Only now can its time be up.
+fn catch_up(turn: &mut Turn, jobs: &mut Jobs, timers: &mut Timers, config: ExecConfig, id: JobId) {
+    let Some(record) = jobs.get_mut(id) else {
         return;
     };
     let behind = std::mem::take(&mut record.execution.reattach) != Reattach::Done;
     if behind && record.job.state == State::Run {
-        time_limit::rearm(core, id);
-        time_limit::warn_if_missed(core, id);
+        time_limit::rearm(turn, jobs, timers, config, id);
+        time_limit::warn_if_missed(turn, jobs, config, id);
     }
 }
 
-/// Handles a report. One that says nothing new is dropped, so that the executor can repeat a
-/// report of which it does not know whether it has arrived.
-pub(super) fn report(core: &mut Core, event: ExecEvent) {
+/// Handles a report. A report that says nothing new is dropped, so that the executor can repeat one that may not have
+/// arrived.
+pub(super) fn report(
+    turn: &mut Turn,
+    jobs: &mut Jobs,
+    alloc: &mut Allocation,
+    timers: &mut Timers,
+    config: ExecConfig,
+    event: ExecEvent,
+) {
     match event {
         ExecEvent::Log { id, entry } => {
-            if is_executing(&core.jobs, id) {
-                note_completion(core, id, &entry);
-                core.append(id, JobLog::Exec, entry);
+            if is_executing(jobs, id) {
+                note_completion(jobs, id, &entry);
+                jobs.append(&mut turn.effects, id, JobLog::Exec, entry);
             }
         }
         ExecEvent::Output { id, text } => {
-            if is_executing(&core.jobs, id) {
-                core.put(id, OUTPUT, text);
+            if is_executing(jobs, id) {
+                jobs.put(&mut turn.effects, id, OUTPUT, text);
             }
         }
         ExecEvent::Started { id } => {
-            let known = has_event(&core.jobs, id, "start") || has_event(&core.jobs, id, "finish");
-            if is_executing(&core.jobs, id) && !known {
-                core.post(id, events::bare(core.clock.now, "start"));
+            let known = has_event(jobs, id, &Name::Start) || has_event(jobs, id, &Name::Finish);
+            if is_executing(jobs, id) && !known {
+                jobs.post(turn, id, Event::Start);
             }
         }
         ExecEvent::Reattached { id } => {
-            if is_executing(&core.jobs, id) {
-                finish_reattach(core, id, Reattach::CatchingUp);
+            if is_executing(jobs, id) {
+                finish_reattach(turn, jobs, id, Reattach::CatchingUp);
             }
         }
-        ExecEvent::CaughtUp { id } => catch_up(core, id),
-        ExecEvent::Exception { id, exception } => raise(core, id, &exception),
-        ExecEvent::Lost { id, note, reason } => lose(core, id, note, &reason),
+        ExecEvent::CaughtUp { id } => catch_up(turn, jobs, timers, config, id),
+        ExecEvent::Exception { id, exception } => raise(turn, jobs, id, &exception),
+        ExecEvent::Lost { id, note, reason } => {
+            if is_executing(jobs, id) {
+                if let Some(ranks) = left_behind(jobs, id) {
+                    node_events::drain_for_owner(turn, alloc, timers, &ranks, &reason);
+                }
+                raise(turn, jobs, id, &Exception::new("exec", 0, note));
+            }
+        }
         ExecEvent::Unkillable { id, ranks, reason } => {
-            drain_unkillable(core, id, &ranks, &reason);
+            // The processes keep the job from freeing these nodes, and no other job should start beside them.
+            if is_executing(jobs, id)
+                && let Some(held) = still_held(jobs, id, &ranks)
+            {
+                node_events::drain_for_owner(turn, alloc, timers, &held, &reason);
+            }
         }
         ExecEvent::Finished { id, status } => {
-            if is_executing(&core.jobs, id) && !has_event(&core.jobs, id, "finish") {
-                finish(core, id, status);
+            if is_executing(jobs, id) && !has_event(jobs, id, &Name::Finish) {
+                finish(turn, jobs, id, status);
             }
         }
-        ExecEvent::PartlyReleased { id, ranks } => release_part(core, id, &ranks),
+        ExecEvent::PartlyReleased { id, ranks } => release_part(turn, jobs, id, &ranks),
         ExecEvent::Released { id } => {
-            release(core, id);
+            release(turn, jobs, id);
             // Also for a job that is inactive: its end was durable before the last restart.
-            core.effects.after.push(Effect::Exec(ExecCommand::Ack { id }));
+            turn.effects.after.push(Effect::Exec(ExecCommand::Ack { id }));
         }
     }
 }
@@ -160,32 +189,32 @@ fn is_executing(jobs: &Jobs, id: JobId) -> bool {
     jobs.get(id).is_some_and(|record| {
         !is_simulated(record)
             && record.execution.phase.is_open()
-            && !record.pending_events.contains("release")
+            && !record.pending_events.contains(&Name::Release)
     })
 }
 
-fn has_event(jobs: &Jobs, id: JobId, name: &str) -> bool {
+fn has_event(jobs: &Jobs, id: JobId, name: &Name) -> bool {
     jobs.get(id).is_some_and(|record| record.has_event(name))
 }
 
-fn release_part(core: &mut Core, id: JobId, ranks: &Idset) {
-    if !is_executing(&core.jobs, id) {
+fn release_part(turn: &mut Turn, jobs: &mut Jobs, id: JobId, ranks: &Idset) {
+    if !is_executing(jobs, id) {
         return;
     }
-    let Some(allocated) = core.jobs.get(id).and_then(Record::unreleased_resources) else {
+    let Some(allocated) = jobs.get(id).and_then(Record::unreleased_resources) else {
         return;
     };
     let released = allocated.ranks().intersection(ranks);
     // The last ranks are released by the last report.
     if !released.is_empty() && released != allocated.ranks() {
-        core.post(id, events::release_of(core.clock.now, &released));
+        let ranks = &released.to_string();
+        jobs.post(turn, id, Event::Release { ranks, is_final: false });
     }
 }
 
 /// Follows a `release` event: the ranks can be allocated to other jobs.
-pub(super) fn follow_release(core: &mut Core, id: JobId, entry: &EventEntry) {
-    let ranks = text_field(entry, "ranks").parse::<Idset>();
-    let (Some(record), Ok(ranks)) = (core.jobs.get(id), ranks) else {
+pub(super) fn follow_release(jobs: &Jobs, alloc: &mut Allocation, id: JobId, ranks: &str) {
+    let (Some(record), Ok(ranks)) = (jobs.get(id), ranks.parse::<Idset>()) else {
         // The last release, `ranks: all`, is followed by `free`.
         return;
     };
@@ -193,75 +222,54 @@ pub(super) fn follow_release(core: &mut Core, id: JobId, entry: &EventEntry) {
         && record.allocation.is_from_pool()
         && let Some(resources) = record.job.resources()
     {
-        core.alloc.pool.release(&resources.with_ranks(&ranks));
+        alloc.pool.release(&resources.with_ranks(&ranks));
     }
 }
 
-fn release(core: &mut Core, id: JobId) {
-    if !is_executing(&core.jobs, id) {
+fn release(turn: &mut Turn, jobs: &mut Jobs, id: JobId) {
+    if !is_executing(jobs, id) {
         return;
     }
-    if core.jobs.state(id) == Some(State::Run) {
-        // No further report will come that could end it.
-        core.raise_fatal(id, "exec", "execution ended without a status");
+    if jobs.state(id) == Some(State::Run) {
+        // No further report will end the job.
+        jobs.raise_fatal(turn, id, "exec", "execution ended without a status");
     }
-    core.post(id, events::release(core.clock.now));
+    jobs.post(turn, id, LAST_RELEASE);
 }
 
-/// Handles the loss of a job. It is not known what it has left on its nodes, so they are drained
-/// before the job frees them.
-fn lose(core: &mut Core, id: JobId, note: String, reason: &str) {
-    if !is_executing(&core.jobs, id) {
-        return;
-    }
+/// The ranks on which a job that is lost may have left something; these are drained before the job frees them.
+fn left_behind(jobs: &Jobs, id: JobId) -> Option<Idset> {
     // If reattaching finds no job and `start` was never logged, no task ever ran: its nodes need no drain.
     let has_begun = |record: &&Record| {
-        record.execution.reattach == Reattach::Done || record.job.event_posted("start")
+        record.execution.reattach == Reattach::Done || record.job.has_event(&Name::Start)
     };
-    let record = core.jobs.get(id).filter(has_begun);
-    if let Some(ranks) =
-        record.and_then(Record::unreleased_resources).map(|allocated| allocated.ranks())
-    {
-        node_events::drain_for_owner(core, &ranks, reason);
-    }
-    raise(core, id, &Exception::new("exec", 0, note));
+    let record = jobs.get(id).filter(has_begun)?;
+    record.unreleased_resources().map(|allocated| allocated.ranks())
 }
 
-/// Drains the nodes of processes that cannot be killed. They keep the job from freeing its nodes, and
-/// no other job is to be started beside them.
-fn drain_unkillable(core: &mut Core, id: JobId, ranks: &Idset, reason: &str) {
-    if !is_executing(&core.jobs, id) {
-        return;
-    }
-    let allocated = core.jobs.get(id).and_then(Record::unreleased_resources);
-    let left = allocated.map(|allocated| allocated.ranks().intersection(ranks)).unwrap_or_default();
-    if !left.is_empty() {
-        node_events::drain_for_owner(core, &left, reason);
-    }
+/// The given ranks that the job still holds; `None` if it holds none of them.
+fn still_held(jobs: &Jobs, id: JobId, ranks: &Idset) -> Option<Idset> {
+    let allocated = jobs.get(id).and_then(Record::unreleased_resources)?;
+    Some(allocated.ranks().intersection(ranks)).filter(|held| !held.is_empty())
 }
 
-/// Posts an exception that the executor reports. A job that is ending in any case may well be
-/// unknown there by now.
-fn raise(core: &mut Core, id: JobId, exception: &Exception) {
-    if core.jobs.state(id) != Some(State::Run) || !is_executing(&core.jobs, id) {
+/// Posts an exception that the executor reports. It is ignored for a job that is ending anyway, which the executor may
+/// no longer know.
+fn raise(turn: &mut Turn, jobs: &mut Jobs, id: JobId, exception: &Exception) {
+    if jobs.state(id) != Some(State::Run) || !is_executing(jobs, id) {
         return;
     }
     let severity = u8::try_from(exception.severity).unwrap_or(0).min(7);
-    let (now, owner) = (core.clock.now, core.owner);
-    let (kind, note) = (&exception.kind, &exception.note);
-    let entry = match exception.wait_status {
-        None => events::exception(now, kind, severity, note, owner),
-        Some(status) => events::deciding_exception(now, kind, (severity, status), note, owner),
-    };
-    core.post(id, entry);
+    let raised = Raised::new(&exception.kind, severity, &exception.note, turn.owner);
+    jobs.post(turn, id, Event::Exception(Raised { wait_status: exception.wait_status, ..raised }));
 }
 
 /// The wait status of a task that exited with status 1.
 const EXITED_WITH_1: i32 = 1 << 8;
 
-/// Keeps the time of the end of a job that ended while no manager ran, for its `finish`.
-fn note_completion(core: &mut Core, id: JobId, entry: &EventEntry) {
-    if let Some(record) = core.jobs.get_mut(id)
+/// Remembers when a job that finished while no manager ran did so, for its `finish` event.
+fn note_completion(jobs: &mut Jobs, id: JobId, entry: &EventEntry) {
+    if let Some(record) = jobs.get_mut(id)
         && record.execution.reattach == Reattach::CatchingUp
         && entry.name == "complete"
     {
@@ -269,79 +277,90 @@ fn note_completion(core: &mut Core, id: JobId, entry: &EventEntry) {
     }
 }
 
-/// Posts `finish`. A job that was ended by a fatal exception has another status than 0, unless the exception says so.
-fn finish(core: &mut Core, id: JobId, status: i32) {
-    let Some(record) = core.jobs.get_mut(id) else {
+/// Posts `finish`. A job that was ended by a fatal exception gets a status other than 0, unless the exception has a
+/// status.
+fn finish(turn: &mut Turn, jobs: &mut Jobs, id: JobId, status: i32) {
+    let Some(record) = jobs.get_mut(id) else {
         return;
     };
     let ended = record.job.state == State::Cleanup;
-    let said =
-        record.job.end_event().and_then(|end| end.context.as_ref()?.get(events::WAIT_STATUS));
+    let said = record.job.end_event().and_then(EventEntry::exception);
+    let said = said.and_then(|exception| exception.wait_status);
     let status = if ended && status == 0 && said.is_none() { EXITED_WITH_1 } else { status };
-    let at = std::mem::take(&mut record.execution.completed).get().unwrap_or(core.clock.now);
-    core.post(id, events::finish(at, status));
+    let at = std::mem::take(&mut record.execution.completed).get().unwrap_or(turn.clock.now);
+    jobs.post_entry(&mut turn.agenda, id, Event::Finish { status }.at(at));
 }
 
-/// Follows `start` and fatal exceptions: a job that has started has an end, and a job that ends is
-/// ended outside too.
-pub(super) fn follow_event(core: &mut Core, id: JobId, entry: &EventEntry, fatal: bool) {
-    if fatal {
-        end(core, id, entry);
-    } else if entry.name == "start" {
-        time_limit::begin(core, id, entry.timestamp);
-    } else if entry.name == "exception" && severity(entry) == Some(0) {
-        signal_again(core, id);
+/// Follows `start` and fatal exceptions: sets the time limit of a job that has started, and ends the execution of a job
+/// that ends.
+pub(super) fn follow_event(
+    turn: &mut Turn,
+    jobs: &mut Jobs,
+    timers: &mut Timers,
+    config: ExecConfig,
+    id: JobId,
+    entry: &EventEntry,
+    applied: &Applied<'_>,
+) {
+    match &applied.event {
+        Event::Start => time_limit::begin(turn, jobs, timers, config, id, entry.timestamp),
+        Event::Exception(_) if applied.fatal => end(turn, jobs, timers, config, id, entry),
+        Event::Exception(raised) if raised.is_fatal() => {
+            signal_again(&mut turn.effects, jobs, config, id)
+        }
+        _ => {}
     }
 }
 
-fn severity(exception: &EventEntry) -> Option<i64> {
-    exception.context.as_ref()?.get("severity")?.as_i64()
-}
-
-/// Signals the tasks of a job that ends already, at a further fatal exception: a job that ignores SIGALRM of its time
-/// limit ends when it is canceled, without waiting for the kill timeout.
-fn signal_again(core: &mut Core, id: JobId) {
+/// Signals the tasks of a job that is already ending, at a further fatal exception: a job that ignores the SIGALRM of
+/// its time limit ends when it is canceled, without waiting for the kill timeout.
+fn signal_again(effects: &mut Effects, jobs: &Jobs, config: ExecConfig, id: JobId) {
     let ends = |record: &Record| record.execution.phase == Phase::Ending;
-    if core.jobs.get(id).is_some_and(ends) {
-        let signum = core.exec.term_signal.number();
-        signal(&core.jobs, &mut core.effects, id, signum);
+    if jobs.get(id).is_some_and(ends) {
+        signal(effects, jobs, id, config.term_signal);
     }
 }
 
-/// The first signal to a job that this event has ended. A client that raises `timeout` before the job's time is up
-/// ends it as any other exception does, as in Flux.
-fn first_signal(config: ExecConfig, record: &Record, exception: &EventEntry) -> i32 {
+/// The first signal to a job that this event has ended. A `timeout` that a client raises before the job's time is up
+/// ends it like any other exception, as in Flux.
+fn first_signal(config: ExecConfig, record: &Record, exception: &EventEntry) -> Signal {
     let is_up = || time_limit::is_up(record, config, exception.timestamp);
-    if text_field(exception, "type") == "timeout" && is_up() {
-        SIGALRM
+    if exception.exception().is_some_and(|raised| raised.kind == "timeout") && is_up() {
+        Signal::ALRM
     } else {
-        config.term_signal.number()
+        config.term_signal
     }
 }
 
-fn end(core: &mut Core, id: JobId, exception: &EventEntry) {
-    let config = core.exec;
-    let Some(record) = core.jobs.get_mut(id) else {
+fn end(
+    turn: &mut Turn,
+    jobs: &mut Jobs,
+    timers: &mut Timers,
+    config: ExecConfig,
+    id: JobId,
+    exception: &EventEntry,
+) {
+    let Some(record) = jobs.get_mut(id) else {
         return;
     };
     if record.execution.phase != Phase::Started {
         return;
     }
-    let signum = first_signal(config, record, exception);
+    let signal = first_signal(config, record, exception);
     record.execution.phase = Phase::Ending;
     if record.execution.simulation.running().is_some() {
-        simulated::cancel(core, id, signum);
+        simulated::cancel(turn, jobs, timers, id, signal);
     } else {
-        core.effects.after.push(Effect::Exec(ExecCommand::Cancel { id, signum }));
+        turn.effects.after.push(Effect::Exec(ExecCommand::Cancel { id, signal }));
     }
 }
 
 /// Sends a signal to the tasks of a job, if it has any.
-pub(super) fn signal(jobs: &Jobs, effects: &mut Effects, id: JobId, signum: i32) {
+pub(super) fn signal(effects: &mut Effects, jobs: &Jobs, id: JobId, signal: Signal) {
     let has_tasks = |record: &Record| {
         record.execution.phase.is_open() && record.execution.simulation.running().is_none()
     };
     if jobs.get(id).is_some_and(has_tasks) {
-        effects.after.push(Effect::Exec(ExecCommand::Signal { id, signum }));
+        effects.after.push(Effect::Exec(ExecCommand::Signal { id, signal }));
     }
 }

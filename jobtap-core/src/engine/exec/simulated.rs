@@ -3,24 +3,26 @@
 //!
 //! | key | meaning |
 //! |---|---|
-//! | `run_duration` | how long it runs (FSD); default: its duration; 0: until it is cancelled |
+//! | `run_duration` | how long it runs (FSD); default: its duration; 0: until it is canceled |
 //! | `wait_status` | the status of its `finish` event |
 //! | `mock_exception` | `init` or `run`: fails before or after the start |
 //! | `override` | 1: starts and finishes when a client says so (`job-exec.override`) |
 //! | `reattach_finish` | 1: it has finished when a restarted manager finds it again |
 
 use serde::Deserialize;
+
 use serde_json::Value;
 
+use super::config::ExecConfig;
 use super::finish;
-use crate::engine::api::{Cred, JobLog, Level, RequestError};
-use crate::engine::core::Core;
+use crate::engine::api::{Cred, Effects, JobLog, Level, RequestError};
 use crate::engine::events;
-use crate::engine::jobs::Simulated;
-use crate::engine::timers::Due;
-use crate::eventlog::EventEntry;
+use crate::engine::jobs::{Jobs, Simulated};
+use crate::engine::timers::{Due, Timers};
+use crate::engine::turn::Turn;
+use crate::eventlog::{Event, EventEntry, Name};
 use crate::host::errno::{EINVAL, ENOENT, EPERM};
-use crate::job::{Fsd, JobId, Timestamp};
+use crate::job::{Fsd, JobId, Signal, Timestamp};
 use crate::jobspec::Jobspec;
 
 /// What the jobspec asks for.
@@ -44,20 +46,32 @@ struct Attribute {
     reattach_finish: i64,
 }
 
+/// Why the attribute can't be used.
+#[derive(Debug, thiserror::Error)]
+enum ScriptError {
+    #[error("exec.test must be an object, not {0}")]
+    NoObject(Value),
+    #[error("{0}")]
+    Unreadable(#[from] serde_json::Error),
+    #[error("wait_status {0} is out of range")]
+    WaitStatus(u32),
+}
+
 impl Attribute {
     /// The attribute of a jobspec; `None` if it has none.
-    fn of(jobspec: &Jobspec) -> Result<Option<Self>, String> {
+    fn from_jobspec(jobspec: &Jobspec) -> Result<Option<Self>, ScriptError> {
         // serde would accept an array as well.
         let text = jobspec.simulation_text().filter(|text| text.starts_with('{'));
         if let Some(attribute) = text.and_then(|text| serde_json::from_str(text).ok()) {
             return Ok(Some(attribute));
         }
-        // A key that is there twice is an error in a text and none in a value, and errors in a text tell of its lines.
+        // Tried again with the parsed value: a duplicate key is an error in a text only, and errors in a text name its
+        // lines.
         let Some(test) = jobspec.simulation() else { return Ok(None) };
         if !test.is_object() {
-            return Err(format!("exec.test must be an object, not {test}"));
+            return Err(ScriptError::NoObject(test.into_owned()));
         }
-        Self::deserialize(&*test).map(Some).map_err(|error| error.to_string())
+        Ok(Some(Self::deserialize(&*test)?))
     }
 }
 
@@ -66,12 +80,12 @@ impl Script {
     ///
     /// # Errors
     /// A value has the wrong type.
-    fn read(jobspec: &Jobspec) -> Result<(Self, Option<String>), String> {
-        let Some(attribute) = Attribute::of(jobspec)? else {
+    fn read(jobspec: &Jobspec) -> Result<(Self, Option<String>), ScriptError> {
+        let Some(attribute) = Attribute::from_jobspec(jobspec)? else {
             return Ok((Self::default(), None));
         };
         let wait_status = i32::try_from(attribute.wait_status)
-            .map_err(|_| format!("wait_status {} is out of range", attribute.wait_status))?;
+            .map_err(|_| ScriptError::WaitStatus(attribute.wait_status))?;
         let (mut run_duration, mut complaint) = (jobspec.duration(), None);
         if let Some(text) = &attribute.run_duration {
             match text.parse::<Fsd>() {
@@ -91,15 +105,22 @@ impl Script {
 }
 
 /// Starts a simulated job, or continues it after a restart.
-pub(super) fn start(core: &mut Core, id: JobId, reattach: bool) {
-    let Some(record) = core.jobs.get_mut(id) else {
+pub(super) fn start(
+    turn: &mut Turn,
+    jobs: &mut Jobs,
+    timers: &mut Timers,
+    config: ExecConfig,
+    id: JobId,
+    reattach: bool,
+) {
+    let Some(record) = jobs.get_mut(id) else {
         return;
     };
     let read = Script::read(&record.job.jobspec);
-    let fault = read.as_ref().err().map(|text| format!("failed to initialize testconf: {text}"));
+    let fault = read.as_ref().err().map(|error| format!("failed to initialize testconf: {error}"));
     let (script, complaint) = read.unwrap_or_default();
-    let allowed = record.job.userid == core.owner || core.exec.guests_simulate;
-    let started = record.has_event("start");
+    let allowed = record.job.userid == turn.owner || config.guests_simulate;
+    let started = record.has_event(&Name::Start);
     let since = record.job.times.start();
     record.execution.simulation.begin(Simulated {
         started,
@@ -108,79 +129,94 @@ pub(super) fn start(core: &mut Core, id: JobId, reattach: bool) {
         ..Simulated::default()
     });
     if let Some(text) = complaint {
-        core.log(Level::Error, format!("{id}: {text}"));
+        turn.effects.log(Level::Error, format!("{id}: {text}"));
     }
     if !(reattach && started) {
-        log_events(core, id, &["init"]);
+        log_events(turn, jobs, id, &["init"]);
     }
     if !allowed {
-        return fail(core, id, "guests may not use test exec implementation");
+        return fail(turn, jobs, id, "guests may not use test exec implementation");
     }
     if let Some(note) = fault {
-        return fail(core, id, &note);
+        return fail(turn, jobs, id, &note);
     }
     if script.mock_exception.as_deref() == Some("init") {
-        return fail(core, id, "mock initialization exception generated");
+        return fail(turn, jobs, id, "mock initialization exception generated");
     }
     if !started {
         if script.overridden {
             return;
         }
-        begin(core, id);
+        begin(turn, jobs, id);
     }
-    let begun = since.filter(|_| started).unwrap_or(core.clock.now);
+    let begun = since.filter(|_| started).unwrap_or(turn.clock.now);
     if reattach && script.reattach_finish {
-        finish_at(core, id, core.clock.now);
+        finish_at(&mut turn.effects, jobs, timers, id, turn.clock.now);
     } else {
-        run(core, id, &script, begun);
+        run(turn, jobs, timers, id, &script, begun);
     }
 }
 
-fn begin(core: &mut Core, id: JobId) {
-    log_events(core, id, &["starting", "recoverable"]);
-    if let Some(simulated) = running(core, id) {
+fn begin(turn: &mut Turn, jobs: &mut Jobs, id: JobId) {
+    log_events(turn, jobs, id, &["starting", "recoverable"]);
+    if let Some(simulated) = running(jobs, id) {
         simulated.started = true;
     }
-    core.post(id, events::bare(core.clock.now, "start"));
+    jobs.post(turn, id, Event::Start);
 }
 
-fn run(core: &mut Core, id: JobId, script: &Script, begun: Timestamp) {
+fn run(
+    turn: &mut Turn,
+    jobs: &mut Jobs,
+    timers: &mut Timers,
+    id: JobId,
+    script: &Script,
+    begun: Timestamp,
+) {
     if script.mock_exception.as_deref() == Some("run") {
-        fail(core, id, "mock run exception generated");
+        fail(turn, jobs, id, "mock run exception generated");
     } else if script.run_duration > 0.0 && script.run_duration.is_finite() {
-        finish_at(core, id, begun + script.run_duration);
+        finish_at(&mut turn.effects, jobs, timers, id, begun + script.run_duration);
     }
 }
 
-fn running(core: &mut Core, id: JobId) -> Option<&mut Simulated> {
-    core.jobs.get_mut(id)?.execution.simulation.running_mut()
+fn running(jobs: &mut Jobs, id: JobId) -> Option<&mut Simulated> {
+    jobs.get_mut(id)?.execution.simulation.running_mut()
 }
 
-fn take(core: &mut Core, id: JobId) -> Option<Simulated> {
-    core.jobs.get_mut(id)?.execution.simulation.take()
+fn take(jobs: &mut Jobs, id: JobId) -> Option<Simulated> {
+    jobs.get_mut(id)?.execution.simulation.take()
 }
 
-fn finish_at(core: &mut Core, id: JobId, at: Timestamp) {
-    let timer = core.start_timer(at, Due::Simulated(id));
-    if let Some(simulated) = running(core, id) {
+fn finish_at(
+    effects: &mut Effects,
+    jobs: &mut Jobs,
+    timers: &mut Timers,
+    id: JobId,
+    at: Timestamp,
+) {
+    let timer = timers.start(effects, at, Due::Simulated(id));
+    if let Some(simulated) = running(jobs, id) {
         simulated.timer = Some(timer);
     }
 }
 
-fn fail(core: &mut Core, id: JobId, note: &str) {
-    core.raise_fatal(id, "exec", note);
+fn fail(turn: &mut Turn, jobs: &mut Jobs, id: JobId, note: &str) {
+    jobs.raise_fatal(turn, id, "exec", note);
 }
 
 /// `job-exec.override`: starts or finishes a job that waits for its user to say so.
 pub(crate) fn override_job(
-    core: &mut Core,
+    turn: &mut Turn,
+    jobs: &mut Jobs,
+    timers: &mut Timers,
     cred: Cred,
     id: JobId,
     event: &str,
     status: Option<i32>,
 ) -> Result<(), RequestError> {
     let invalid = |text: &str| Err(RequestError::new(EINVAL, text));
-    let record = core.accepted_or(id, ENOENT, "Job not found")?;
+    let record = jobs.accepted(id, ENOENT, "Job not found")?;
     let Some(simulated) = record.execution.simulation.running() else {
         return Err(RequestError::new(ENOENT, "Job not found"));
     };
@@ -195,13 +231,13 @@ pub(crate) fn override_job(
         ("finish", false) => return invalid("Job not running"),
         ("start", false) => {
             let (script, _) = Script::read(&record.job.jobspec).unwrap_or_default();
-            begin(core, id);
-            run(core, id, &script, core.clock.now);
+            begin(turn, jobs, id);
+            run(turn, jobs, timers, id, &script, turn.clock.now);
         }
         ("finish", true) => {
-            let simulated = take(core, id);
-            core.timers.stop(simulated.and_then(|simulated| simulated.timer));
-            complete(core, id, Some(status.unwrap_or(0)));
+            let simulated = take(jobs, id);
+            timers.stop(simulated.and_then(|simulated| simulated.timer));
+            complete(turn, jobs, id, Some(status.unwrap_or(0)));
         }
         _ => return invalid("Invalid event"),
     }
@@ -209,43 +245,49 @@ pub(crate) fn override_job(
 }
 
 /// Finishes a job that has run as long as it should.
-pub(crate) fn time_out(core: &mut Core, id: JobId) {
-    if let Some(simulated) = take(core, id) {
-        complete(core, id, Some(simulated.wait_status));
+pub(crate) fn time_out(turn: &mut Turn, jobs: &mut Jobs, id: JobId) {
+    if let Some(simulated) = take(jobs, id) {
+        complete(turn, jobs, id, Some(simulated.wait_status));
     }
 }
 
 /// Ends a job after a fatal exception: it stops at once, and the signal is its status.
-pub(super) fn cancel(core: &mut Core, id: JobId, signum: i32) {
-    let Some(simulated) = take(core, id) else { return };
-    core.timers.stop(simulated.timer);
+pub(super) fn cancel(
+    turn: &mut Turn,
+    jobs: &mut Jobs,
+    timers: &mut Timers,
+    id: JobId,
+    signal: Signal,
+) {
+    let Some(simulated) = take(jobs, id) else { return };
+    timers.stop(simulated.timer);
     // As in Flux, a job that waits to be started by a client ends as if it ran.
     let ran = simulated.started || simulated.overridden;
-    complete(core, id, ran.then_some(signum));
+    complete(turn, jobs, id, ran.then_some(signal.number()));
 }
 
 /// Ends the execution: with `finish` if there were tasks, and with the last release.
-fn complete(core: &mut Core, id: JobId, status: Option<i32>) {
+fn complete(turn: &mut Turn, jobs: &mut Jobs, id: JobId, status: Option<i32>) {
     let context = [("status", Value::from(status.unwrap_or(0)))];
-    log_event(core, id, events::with(core.clock.now, "complete", context));
-    log_events(core, id, &["done"]);
+    log_event(&mut turn.effects, jobs, id, events::with(turn.clock.now, "complete", context));
+    log_events(turn, jobs, id, &["done"]);
     let Some(status) = status else {
-        return core.post(id, events::release(core.clock.now));
+        return jobs.post(turn, id, super::LAST_RELEASE);
     };
-    if let Some(record) = core.jobs.get_mut(id) {
+    if let Some(record) = jobs.get_mut(id) {
         // Not posted here: `finish` may lead to events of its own, which come before the release.
         record.execution.simulation.finish();
     }
-    finish(core, id, status);
+    finish(turn, jobs, id, status);
 }
 
 /// Appends to `guest.exec.eventlog`.
-fn log_events(core: &mut Core, id: JobId, names: &[&'static str]) {
+fn log_events(turn: &mut Turn, jobs: &mut Jobs, id: JobId, names: &[&'static str]) {
     for name in names {
-        log_event(core, id, events::bare(core.clock.now, name));
+        log_event(&mut turn.effects, jobs, id, EventEntry::new(turn.clock.now, *name, None));
     }
 }
 
-fn log_event(core: &mut Core, id: JobId, entry: EventEntry) {
-    core.append(id, JobLog::Exec, entry);
+fn log_event(effects: &mut Effects, jobs: &mut Jobs, id: JobId, entry: EventEntry) {
+    jobs.append(effects, id, JobLog::Exec, entry);
 }

@@ -1,4 +1,4 @@
-//! Whether resources are allocated to a job, where they come from, and what it has released of them.
+//! Whether resources are allocated to a job, where they come from, and which of them it has released.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub(crate) enum AllocState {
 pub(crate) enum ResourceOrigin {
     /// From the pool, to which they return.
     Pool,
-    /// From a plugin, past the scheduler (`alloc-bypass`). The pool does not know of them.
+    /// From a plugin, bypassing the scheduler (`alloc-bypass`). The pool does not know about them.
     Plugin,
     /// From the pool of an earlier run. The instance no longer has them, or another job does, so that
     /// they do not return.
@@ -59,7 +59,7 @@ impl JobAllocation {
         }
     }
 
-    /// Notes that the resources of a restored job are not there any more.
+    /// Notes that the resources of a restored job are no longer available.
     pub(crate) fn lose(&mut self) {
         if self.is_allocated() {
             self.state = AllocState::Allocated(ResourceOrigin::Lost);
@@ -87,7 +87,7 @@ impl JobAllocation {
         )
     }
 
-    /// What the job has not released of `resources`, its R.
+    /// The part of `resources`, the job's R, that the job has not released.
     pub(crate) fn unreleased<'a>(
         &'a self,
         resources: Option<&'a ResourceSet>,
@@ -109,7 +109,7 @@ impl JobAllocation {
         }
     }
 
-    /// Applies `clean`. Nothing is allocated to an inactive job, and what was before does not matter.
+    /// Applies `clean`. Nothing is allocated to an inactive job, and its earlier allocation does not matter.
     pub(crate) fn clean(&mut self) {
         *self = Self::default();
     }

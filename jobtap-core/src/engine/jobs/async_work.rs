@@ -26,7 +26,7 @@ pub(crate) struct Running {
     /// The description that it has in events, such as that of its prolog.
     pub(crate) what: String,
     pub(crate) kind: WorkKind,
-    /// It goes on when the job ends first.
+    /// The work goes on even if the job ends first.
     pub(crate) run_on: bool,
     pub(crate) abort: AbortHandle,
 }

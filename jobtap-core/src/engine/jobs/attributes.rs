@@ -3,13 +3,13 @@
 use serde_json::{Map, Value};
 
 use super::record::Record;
-use crate::engine::events::field;
+use crate::eventlog::EventEntry;
 use crate::job::{JobResult, Timestamp};
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
 
 impl Record {
-    /// The attributes of the job that have a value, in Flux's order, in which people see them in raw output.
+    /// The attributes of the job that have a value, in Flux's order, which people see in raw output.
     pub(crate) fn attributes(&self) -> Value {
         let mut map = Map::new();
         self.identity(&mut map);
@@ -53,7 +53,7 @@ impl Record {
         if let Some(ntasks) = self.ntasks(&spec) {
             set("ntasks", ntasks.into());
         }
-        // What the job got, else what it requests if that says it.
+        // The number allocated, otherwise the number requested, if given.
         let requested = (!counts.exclusive).then(|| counts.ncores().into());
         if let Some(ncores) = resources.map(|r| r.ncores().into()).or(requested) {
             set("ncores", ncores);
@@ -69,8 +69,8 @@ impl Record {
         }
     }
 
-    /// The number of tasks. That of a job with tasks for each node, or for each core of whole nodes, follows from R
-    /// where the jobspec doesn't say how many of these there are.
+    /// The number of tasks. For a job with tasks per node, or per core of whole nodes, it follows from R if the jobspec
+    /// doesn't say how many nodes or cores there are.
     fn ntasks(&self, spec: &Jobspec) -> Option<u64> {
         let counts = spec.counts();
         let per = spec.attribute("shell.options.per-resource");
@@ -112,17 +112,15 @@ impl Record {
         if let Some(result) = result {
             set("success", (result == JobResult::Completed).into());
             set("exception_occurred", self.exception.is_some().into());
-            if let Some(exception) = &*self.exception {
-                let text = |key| field(exception, key).cloned().unwrap_or_default();
-                set("exception_type", text("type"));
-                let severity = field(exception, "severity").and_then(Value::as_i64);
-                set("exception_severity", severity.unwrap_or(0).into());
-                set("exception_note", text("note"));
+            if let Some(raised) = self.exception.as_deref().and_then(EventEntry::exception) {
+                set("exception_type", raised.kind.into());
+                set("exception_severity", raised.severity.into());
+                set("exception_note", raised.note.into());
             }
             set("result", result.value().into());
         }
         if let Some(r) = &*self.job.resources {
-            // 0 without one, as in Flux.
+            // 0 without an expiration, as in Flux.
             set("expiration", r.expiration().unwrap_or(0.0).into());
         }
         if !self.job.annotations.is_empty() {
@@ -137,7 +135,7 @@ impl Record {
         }
     }
 
-    /// The time that listings have under this name, such as `t_run`.
+    /// The time that listings show under this name, such as `t_run`.
     pub(crate) fn time(&self, name: &str) -> Option<Timestamp> {
         let times = &self.job.times;
         match name {

@@ -58,14 +58,14 @@ impl Counts {
         }
     }
 
-    /// Counts a job out of a state that it has left.
+    /// Removes a job from the count of a state that it has left.
     fn leave(&mut self, state: State) {
         if let Some(count) = self.state(state) {
             *count = count.saturating_sub(1);
         }
     }
 
-    /// Counts out an inactive job that is purged.
+    /// Removes an inactive job that is purged from the counts.
     fn purge(&mut self, record: &Record) {
         if let Some(count) = self.result(record) {
             *count = count.saturating_sub(1);
@@ -74,7 +74,7 @@ impl Counts {
         self.purged += 1;
     }
 
-    /// How many jobs are in these states.
+    /// The number of jobs in these states.
     pub(crate) fn count(&self, states: &[State]) -> u64 {
         let all = STATES.iter().zip(self.states);
         all.filter(|((state, _), _)| states.contains(state)).map(|(_, count)| count).sum()
@@ -103,9 +103,9 @@ impl Counts {
 #[derive(Debug, Default)]
 pub(crate) struct AllCounts {
     pub(crate) all: Counts,
-    /// Of each queue that a job names or named, whether it is configured or not.
+    /// The counts of each queue that a job names or has named, whether it is configured or not.
     queues: Vec<Counts>,
-    /// Where the counts of a queue are, by its name.
+    /// The place in `queues` of a queue's counts, by the queue's name.
     places: BTreeMap<Box<str>, CountedQueue>,
 }
 
@@ -117,7 +117,7 @@ impl AllCounts {
     }
 
     fn add_to_queue(&mut self, record: &mut Record) {
-        // The jobspec of a restored job need not be parsed for its queue.
+        // Only glanced at: a restored job's jobspec need not be parsed for its queue.
         record.counted_in =
             record.job.jobspec.glance_at_queue().and_then(|queue| self.place(&queue));
         if let Some(counts) = self.counting(record) {
@@ -125,7 +125,7 @@ impl AllCounts {
         }
     }
 
-    /// Where the counts of a queue are. They are made with the queue's first job.
+    /// The place of a queue's counts, which are created for its first job.
     fn place(&mut self, name: &str) -> Option<CountedQueue> {
         if let Some(place) = self.places.get(name) {
             return Some(*place);
@@ -168,7 +168,7 @@ impl AllCounts {
         self.add_to_queue(record);
     }
 
-    /// Counts out an inactive job that is purged.
+    /// Removes an inactive job that is purged from the counts.
     pub(crate) fn purge(&mut self, record: &Record) {
         self.all.purge(record);
         let queue = record.job.jobspec.glance_at_queue();
@@ -178,8 +178,8 @@ impl AllCounts {
         }
     }
 
-    /// `job-list.job-stats`: the counts of all jobs, with those of each queue under `queues`, by name: of the
-    /// configured ones and of others that jobs name.
+    /// `job-list.job-stats`: the counts of all jobs, and under `queues` those of each queue by name: of the configured
+    /// queues, and of others that jobs name.
     pub(crate) fn to_json(&self, configured: &Queues) -> Value {
         let none = Counts::default();
         let of = |name: &str| {

@@ -1,4 +1,4 @@
-//! How far the execution of a job is.
+//! How far the execution of a job has come.
 
 use crate::engine::api::TimerId;
 use crate::job::Moment;
@@ -9,9 +9,9 @@ pub(crate) struct Execution {
     pub(crate) phase: Phase,
     pub(crate) reattach: Reattach,
     pub(crate) simulation: Simulation,
-    /// Ends the job when its time is up.
+    /// The timer that ends the job when its time is up.
     pub(crate) expiry: Option<TimerId>,
-    /// When its tasks had exited, if they did while no manager ran.
+    /// When its tasks exited, if they did so while no manager ran.
     pub(crate) completed: Moment,
     pub(crate) prep: PrepStage,
 }
@@ -61,9 +61,9 @@ pub(crate) enum Reattach {
     /// This manager controls the job: it has started it, or has caught up with it.
     #[default]
     Done,
-    /// The executor was asked for it and has not answered.
+    /// The executor was asked to reattach to the job and has not answered.
     Requested,
-    /// It has answered, and still reports what the job did while no manager ran.
+    /// The executor has answered, and still reports what the job did while no manager ran.
     CatchingUp,
 }
 
@@ -87,13 +87,13 @@ enum Stage {
 pub(crate) struct Simulated {
     pub(crate) timer: Option<TimerId>,
     pub(crate) started: bool,
-    /// A client says when it starts and finishes.
+    /// A client says when the job starts and finishes.
     pub(crate) overridden: bool,
     pub(crate) wait_status: i32,
 }
 
 impl Simulation {
-    /// A job begins to execute.
+    /// Begins the execution of a job.
     pub(crate) fn begin(&mut self, simulated: Simulated) {
         self.0 = Some(Box::new(Stage::Running(simulated)));
     }
@@ -114,7 +114,7 @@ impl Simulation {
         }
     }
 
-    /// Ends the simulation, if it executes.
+    /// Ends the simulation, if the job executes.
     pub(crate) fn take(&mut self) -> Option<Simulated> {
         match self.0.take().map(|stage| *stage) {
             Some(Stage::Running(simulated)) => Some(simulated),
@@ -126,12 +126,12 @@ impl Simulation {
         }
     }
 
-    /// The job has finished, and its release is due.
+    /// Notes that the job has finished, so that its release is due.
     pub(crate) fn finish(&mut self) {
         self.0 = Some(Box::new(Stage::ReleaseDue));
     }
 
-    /// Takes the release that is due, if it is.
+    /// Returns whether the release is due; if so, it no longer is.
     pub(crate) fn take_release(&mut self) -> bool {
         let due = matches!(self.0.as_deref(), Some(Stage::ReleaseDue));
         if due {

@@ -1,29 +1,30 @@
 //! All jobs that the manager knows.
 //!
-//! An active job is a [`Record`]. An inactive one is kept as its [summary](mod@summary), one line of
-//! JSON, as it is also stored, since there may be millions of them. It is read when something looks
-//! at it, and only the summary stays at the end of the turn.
+//! An active job is a [`Record`]. An inactive one is kept as its [summary](mod@summary), the line of JSON that is also
+//! in the store, since there may be millions of them. The summary is read into a record when something looks at the
+//! job; at the end of the turn only the summary stays.
 //!
 //! | file | what it holds |
 //! |---|---|
 //! | `record`, `records` | one job; the jobs by id |
-//! | `transitions` | what each event does to it (RFC 21) |
-//! | `execution`, `allocation`, `perilogs`, `async_work`, `pending_events` | parts of a record with rules of their own |
+//! | `posting`, `transitions` | how events are posted to it, and what each does (RFC 21) |
+//! | `execution`, `allocation`, `perilogs`, `async_work`, `pending_events` | record parts with their own rules |
 //! | `summary`, `attributes` | an inactive job as JSON; a job as listings show it |
-//! | `merge` | how annotations are merged |
+//! | `attributions` | what plugins have said about active jobs |
 //! | `counts`, `inactive`, `waiters` | jobs by state and by age; requests that wait for jobs |
 
 mod allocation;
 mod async_work;
 pub(super) mod attributes;
+mod attributions;
 mod counts;
 mod execution;
 mod inactive;
 mod pending_events;
 mod perilogs;
+mod posting;
 mod record;
 mod records;
-mod said;
 pub(super) mod summary;
 mod transitions;
 pub(super) mod waiters;
@@ -35,25 +36,23 @@ use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
 
 pub(super) use async_work::Running;
+pub(super) use attributions::AllAttributions;
 pub(super) use execution::{Phase, PrepStage, Reattach, Simulated};
 pub(super) use inactive::PurgeLimits;
 pub(super) use perilogs::PerilogEvents;
 pub(super) use record::{Admission, HeldBack, Record};
-pub(super) use said::AllSaid;
 pub(super) use transitions::{Applied, ApplyError};
 
-use super::agenda::{Agenda, Work};
-use super::api::{Effects, JobLog, Logged, Write, append_held_back};
-use crate::eventlog::EventEntry;
+use super::api::{Effects, JobLog, Logged, RequestError, Write, append_held_back};
 use crate::job::{
-    Annotations, IdGenerator, IdsExhausted, JobId, JobResult, State, Uid, merge_annotations,
+    Annotations, IdGenerator, IdsExhausted, Job, JobId, JobResult, State, Uid, merge_annotations,
 };
 use counts::AllCounts;
 use inactive::Inactive;
 use pending_events::SpareQueues;
 use records::Records;
 
-/// How many jobs are touched in one turn before they are tidied.
+/// The number of jobs that may be touched in one turn before they are tidied.
 const TIDY_AFTER: usize = 4096;
 
 /// All jobs, by id.
@@ -64,17 +63,17 @@ pub(super) struct Jobs {
     pub(super) inactive: Inactive,
     pub(super) counts: AllCounts,
     ids: IdGenerator,
-    /// The greatest id that was ever given, also before the last restart.
+    /// The greatest id that was ever given, even before the last restart.
     pub(super) newest_id: Option<JobId>,
     /// Jobs that something has happened to since the last [`tidy`](Self::tidy).
     touched: Vec<JobId>,
-    /// Inactive jobs whose summaries were read since then.
+    /// Inactive jobs whose summaries were read since the last [`tidy`](Self::tidy).
     read: RefCell<Vec<JobId>>,
-    /// Those of the inactive jobs read since then that may have been changed.
+    /// Those of the jobs in `read` that may have been changed.
     changed: Vec<JobId>,
-    /// What plugins have said of active jobs.
-    pub(super) said: AllSaid,
-    /// For the events that will be posted next.
+    /// What plugins have said about active jobs.
+    pub(super) attributions: AllAttributions,
+    /// Queues for the events that will be posted next.
     spare_queues: SpareQueues,
 }
 
@@ -89,7 +88,7 @@ pub(super) struct Summarized {
     record: OnceCell<Box<Record>>,
 }
 
-/// What is known of an inactive job without reading its summary.
+/// What is known about an inactive job without reading its summary.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Brief {
     pub(super) userid: Uid,
@@ -103,7 +102,7 @@ impl Summarized {
         Self { brief, summary, volatile_data, record: OnceCell::new() }
     }
 
-    /// The job, read for a look that leaves nothing in memory.
+    /// Reads the job without leaving it in memory.
     pub(super) fn read(&self, id: JobId) -> Option<Box<Record>> {
         let mut record = summary::read(id, &self.summary).ok()?;
         record.volatile_data.clone_from(&self.volatile_data);
@@ -123,7 +122,7 @@ impl Default for Jobs {
             touched: Vec::new(),
             read: RefCell::default(),
             changed: Vec::new(),
-            said: AllSaid::default(),
+            attributions: AllAttributions::default(),
             spare_queues: SpareQueues::default(),
         }
     }
@@ -153,10 +152,26 @@ impl Jobs {
         if self.records.get(id).is_some() {
             return self.records.get_mut(id);
         }
-        // Reads it.
+        // Reads the job's summary.
         self.get(id)?;
         self.changed.push(id);
         self.summarized.get_mut(&id)?.record.get_mut().map(|record| &mut **record)
+    }
+
+    /// A job as plugins see it.
+    pub(super) fn job(&self, id: JobId) -> Option<&Job> {
+        self.get(id).map(|record| &record.job)
+    }
+
+    /// A job that clients can know about, or an error with this errno and text.
+    pub(super) fn accepted(
+        &self,
+        id: JobId,
+        errno: i32,
+        text: &str,
+    ) -> Result<&Record, RequestError> {
+        let record = self.get(id).filter(|record| record.is_accepted());
+        record.ok_or_else(|| RequestError::new(errno, text))
     }
 
     /// The state of a job.
@@ -164,7 +179,7 @@ impl Jobs {
         self.get(id).map(|record| record.job.state)
     }
 
-    /// Whether a job was accepted. Before that, clients cannot know of it.
+    /// Whether a job was accepted. Before that, clients cannot know about it.
     pub(super) fn is_accepted(&self, id: JobId) -> bool {
         self.get(id).is_some_and(Record::is_accepted)
     }
@@ -201,7 +216,7 @@ impl Jobs {
         ids
     }
 
-    /// How many jobs there are.
+    /// The number of jobs.
     pub(super) fn len(&self) -> usize {
         self.records.len() + self.summarized.len()
     }
@@ -247,7 +262,7 @@ impl Jobs {
     /// Removes a job.
     pub(super) fn remove(&mut self, id: JobId) {
         self.records.remove(id);
-        self.said.remove(id);
+        self.attributions.remove(id);
         self.summarized.remove(&id);
     }
 
@@ -271,7 +286,7 @@ impl Jobs {
         }
     }
 
-    /// Counts out an inactive job that is purged, and takes it out of the order by age.
+    /// Removes an inactive job that is purged from the counts and from the order by age.
     pub(super) fn count_purged(&mut self, id: JobId) {
         let Some(record) = self.get(id) else {
             return;
@@ -290,23 +305,7 @@ impl Jobs {
         }
     }
 
-    /// Posts an event to a job; it is applied when the events before it are. An inactive job accepts
-    /// no events.
-    pub(super) fn post(&mut self, agenda: &mut Agenda, id: JobId, entry: EventEntry) {
-        let Some(record) = self.records.get_mut(id) else {
-            return;
-        };
-        if record.job.state == State::Inactive {
-            return;
-        }
-        record.pending_events.push(&mut self.spare_queues, entry);
-        if !record.pending_events.busy {
-            record.pending_events.busy = true;
-            agenda.push(Work::ApplyNextEvent(id));
-        }
-    }
-
-    /// Notes that no event of a job waits any more.
+    /// Notes that no event of a job waits, and reuses its queue.
     pub(super) fn rest(&mut self, id: JobId) {
         if let Some(record) = self.records.get_mut(id) {
             record.pending_events.busy = false;
@@ -327,7 +326,7 @@ impl Jobs {
         Some(annotations)
     }
 
-    /// Appends an event to a log of the job, in the store and for watchers; once the job is accepted.
+    /// Appends an event to a log of the job. The store and watchers get it once the job is accepted.
     pub(super) fn append(
         &mut self,
         effects: &mut Effects,
@@ -375,7 +374,7 @@ impl Jobs {
 
     /// Notes that something has happened to a job, so that [`tidy`](Self::tidy) looks at it.
     ///
-    /// One input may touch every job; tidying each [`TIDY_AFTER`] of them bounds the memory.
+    /// One input may touch every job; tidying after every [`TIDY_AFTER`] of them bounds the memory.
     pub(super) fn touch(&mut self, effects: &mut Effects, id: JobId) {
         self.touched.push(id);
         if self.touched.len() > TIDY_AFTER {
@@ -383,8 +382,8 @@ impl Jobs {
         }
     }
 
-    /// Gives back the memory of the jobs that were touched: turns inactive ones into summaries, and
-    /// has summaries that are new or changed stored.
+    /// Frees memory of the jobs that were touched: turns inactive ones into summaries, and stores summaries that are
+    /// new or changed.
     pub(super) fn tidy(&mut self, effects: &mut Effects) {
         let mut touched = std::mem::take(&mut self.touched);
         for id in touched.drain(..) {
@@ -397,7 +396,7 @@ impl Jobs {
                 }
             }
         }
-        // Its allocation is used again in the next turn.
+        // The list's allocation is used again in the next turn.
         self.touched = touched;
         for (id, summary) in self.close_summaries() {
             effects.writes.push(Write::Inactive { id, summary });
@@ -412,7 +411,7 @@ impl Jobs {
             return None;
         }
         let record = self.records.remove(id)?;
-        self.said.remove(id);
+        self.attributions.remove(id);
         let summary = summary::write(&record);
         self.summarized.insert(id, Summarized::new(&record, summary.as_str().into()));
         Some(summary)

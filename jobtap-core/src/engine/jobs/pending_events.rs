@@ -1,13 +1,13 @@
 //! The events of a job that are posted and not applied yet.
 //!
 //! Nearly all jobs have none: they get their events in three or four groups, each of which is applied at once. So a job
-//! has a queue only meanwhile, one that another job has just used: its memory is in the processor's caches, and
-//! needn't be allocated.
+//! has a queue only while such a group is applied. It reuses the queue of an earlier job, whose memory needn't be
+//! allocated and is still in the processor's caches.
 
 use std::collections::VecDeque;
 use std::fmt;
 
-use crate::eventlog::EventEntry;
+use crate::eventlog::{EventEntry, Name};
 
 /// Boxed, since most jobs have none, and an empty `VecDeque` takes 32 bytes.
 type Queue = Box<VecDeque<EventEntry>>;
@@ -16,7 +16,7 @@ type Queue = Box<VecDeque<EventEntry>>;
 #[derive(Default)]
 pub(crate) struct PendingEvents {
     queue: Option<Queue>,
-    /// An event of the job is being worked on, or is on the agenda. What is posted meanwhile waits.
+    /// An event of the job is being applied, or is on the agenda. Events that are posted meanwhile wait.
     pub(crate) busy: bool,
 }
 
@@ -27,8 +27,8 @@ impl PendingEvents {
     }
 
     /// Whether an event of this name waits to be applied.
-    pub(crate) fn contains(&self, name: &str) -> bool {
-        self.iter().any(|entry| entry.name == name)
+    pub(crate) fn contains(&self, name: &Name) -> bool {
+        self.iter().any(|entry| entry.name == *name)
     }
 
     /// Whether no event waits.
@@ -36,7 +36,7 @@ impl PendingEvents {
         self.iter().next().is_none()
     }
 
-    /// Adds an event behind the others.
+    /// Adds an event after the others.
     pub(super) fn push(&mut self, spare: &mut SpareQueues, entry: EventEntry) {
         self.queue.get_or_insert_with(|| spare.take()).push_back(entry);
     }
@@ -56,13 +56,13 @@ impl PendingEvents {
         self.queue = None;
     }
 
-    /// The queue, if no event waits.
+    /// Takes the queue, if no event waits.
     pub(super) fn take_empty(&mut self) -> Option<Queue> {
         self.queue.take_if(|queue| queue.is_empty())
     }
 }
 
-/// An empty queue is shown alike whether it has memory or not: jobs are compared by what is shown of them.
+/// Shows an empty queue in the same way whether it is allocated or not, since jobs are compared by their debug output.
 impl fmt::Debug for PendingEvents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let queue: Vec<&EventEntry> = self.iter().collect();
@@ -70,14 +70,14 @@ impl fmt::Debug for PendingEvents {
     }
 }
 
-/// Empty queues for jobs to come.
+/// Empty queues that other jobs will use.
 #[derive(Debug, Default)]
 pub(super) struct SpareQueues(Vec<Queue>);
 
 impl SpareQueues {
-    /// How many queues are kept. Few jobs have events that wait at the same time.
+    /// The maximum number of queues that are kept: few jobs have waiting events at the same time.
     const MOST: usize = 16;
-    /// How many events a queue that is kept has room for.
+    /// The maximum capacity of a queue that is kept, in events.
     const LONGEST: usize = 64;
 
     fn take(&mut self) -> Queue {

@@ -2,6 +2,7 @@
 
 use thin_vec::ThinVec;
 
+use crate::eventlog::Event;
 use crate::host::{Perilog, PluginKey};
 
 /// The prologs and epilogs of a job that are started and not finished.
@@ -10,22 +11,22 @@ use crate::host::{Perilog, PluginKey};
 /// descriptions follow from the eventlog; the owners are only known in memory, so that after a restart a
 /// perilog is an *orphan* until its plugin takes it over.
 ///
-/// Several of them may have equal descriptions. They are told apart by their number only: of three that
-/// are open and one that is claimed, two are orphans.
+/// Several of them may have equal descriptions. Then only their number counts: if three are open and one is claimed,
+/// two are orphans.
 ///
 /// Boxed, since a pending job has none.
 #[derive(Debug, Default)]
 pub(crate) struct Perilogs(Option<Box<Lists>>);
 
-/// The prologs and epilogs, and what is known of them.
+/// The prologs and epilogs, and what is known about them.
 #[derive(Debug, Default)]
 struct Lists {
     prologs: ThinVec<Box<str>>,
     epilogs: ThinVec<Box<str>>,
-    /// Who finishes which; a perilog is listed here as soon as its start is posted.
+    /// The plugin that will finish each; listed as soon as the perilog's start is posted.
     owners: ThinVec<Owned>,
-    /// Those whose finish event is posted and not applied yet. They are open, but nothing may take them over:
-    /// what took one over would finish it a second time.
+    /// Those whose finish event is posted and not applied yet. They are open, but no plugin may take them over, since
+    /// it would finish them a second time.
     closing: ThinVec<(Perilog, Box<str>)>,
 }
 
@@ -38,7 +39,7 @@ pub(crate) struct Owned {
 }
 
 impl Perilogs {
-    /// The descriptions of those that are open, in the order in which they were started.
+    /// The descriptions of the open ones, in the order in which they were started.
     pub(crate) fn open(&self, kind: Perilog) -> &[Box<str>] {
         let Some(lists) = &self.0 else { return &[] };
         match kind {
@@ -74,7 +75,7 @@ impl Perilogs {
         self.lists_mut().closing.push((kind, description.into()));
     }
 
-    /// Applies a finish event. One of several with equal descriptions is closed.
+    /// Applies a finish event. It closes one of several with equal descriptions.
     pub(crate) fn finish(&mut self, kind: Perilog, description: &str) {
         let posted = |(of, what): &(Perilog, Box<str>)| *of == kind && **what == *description;
         let Some(lists) = &mut self.0 else { return };
@@ -99,7 +100,7 @@ impl Perilogs {
         }
     }
 
-    /// Whether a perilog of this description is open that nothing will finish.
+    /// Whether there is an open perilog of this description that nothing will finish.
     pub(crate) fn is_orphan(&self, kind: Perilog, description: &str) -> bool {
         let open = self.open(kind).iter().filter(|known| ***known == *description).count();
         open > self.claims(kind, description)
@@ -120,7 +121,7 @@ impl Perilogs {
         orphans
     }
 
-    /// How many perilogs of this description will be finished.
+    /// The number of perilogs of this description that have an owner or are about to be finished.
     fn claims(&self, kind: Perilog, description: &str) -> usize {
         let owned = |owned: &&Owned| owned.kind == kind && *owned.description == *description;
         let posted = |(of, what): &&(Perilog, Box<str>)| *of == kind && **what == *description;
@@ -135,7 +136,7 @@ impl Perilogs {
         self.0.as_ref()?.owners.iter().find(owned).map(|owned| owned.plugin)
     }
 
-    /// Makes a plugin the one that will finish a perilog.
+    /// Makes a plugin the owner of a perilog, which it will finish.
     pub(crate) fn own(&mut self, plugin: PluginKey, kind: Perilog, description: &str) {
         self.lists_mut().owners.push(Owned { plugin, kind, description: description.into() });
     }
@@ -160,24 +161,24 @@ impl Perilogs {
     }
 }
 
-/// The names of the events that start and finish a perilog.
+/// The events that start and finish a perilog.
 pub(crate) trait PerilogEvents {
-    fn start_event(self) -> &'static str;
-    fn finish_event(self) -> &'static str;
+    fn start_event(self, description: &str) -> Event<'_>;
+    fn finish_event(self, description: &str, status: i32) -> Event<'_>;
 }
 
 impl PerilogEvents for Perilog {
-    fn start_event(self) -> &'static str {
+    fn start_event(self, description: &str) -> Event<'_> {
         match self {
-            Perilog::Prolog => "prolog-start",
-            Perilog::Epilog => "epilog-start",
+            Perilog::Prolog => Event::PrologStart { description },
+            Perilog::Epilog => Event::EpilogStart { description },
         }
     }
 
-    fn finish_event(self) -> &'static str {
+    fn finish_event(self, description: &str, status: i32) -> Event<'_> {
         match self {
-            Perilog::Prolog => "prolog-finish",
-            Perilog::Epilog => "epilog-finish",
+            Perilog::Prolog => Event::PrologFinish { description, status },
+            Perilog::Epilog => Event::EpilogFinish { description, status },
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A job as the engine keeps it: what plugins see of it, and what the manager needs beside that.
+//! A job as the engine keeps it: what plugins see, and what else the manager needs.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::execution::Execution;
 use super::pending_events::PendingEvents;
 use super::perilogs::Perilogs;
 use crate::engine::api::{JobLog, Write};
-use crate::eventlog::EventEntry;
+use crate::eventlog::{EventEntry, Name};
 use crate::host::PluginKey;
 use crate::job::{Flags, Job, JobId, JobResult, State, Timestamp, Uid, Unread, Urgency};
 use crate::jobspec::Jobspec;
@@ -20,10 +20,10 @@ use crate::resource::ResourceSet;
 
 /// One job.
 ///
-/// What follows from the eventlog is changed by [`apply`](Self::apply), so that a job is the same after a
-/// restart. Exceptions are R (`job.resources`), which is set before `alloc` is posted and is stored under a
-/// key of its own, and annotations that plugins return, which are not logged (RFC 21). The rest is about
-/// the present run of the manager.
+/// Only [`apply`](Self::apply) changes what follows from the eventlog, so that a job is the same after a restart.
+/// Two things don't follow from it: R (`job.resources`), which is set before `alloc` is posted and is stored under a
+/// key of its own, and annotations that plugins return, which are not logged (RFC 21). The rest is about the present
+/// run of the manager.
 #[derive(Debug)]
 pub(crate) struct Record {
     /// The job as plugins see it. From the eventlog.
@@ -31,22 +31,21 @@ pub(crate) struct Record {
     pub(crate) admission: Admission,
     pub(crate) pending_events: PendingEvents,
     pub(crate) lines: LogLines,
-    /// From the eventlog, but for the owners.
+    /// Follows from the eventlog, except for the owners.
     pub(crate) perilogs: Perilogs,
-    /// Which plugin will remove a dependency, by its description.
+    /// The plugin that will remove each dependency, by the dependency's description.
     pub(crate) dependency_owners: ThinVec<(Box<str>, PluginKey)>,
     pub(crate) async_work: AsyncWork,
     /// From the eventlog.
     pub(crate) set_flags: SetFlags,
-    /// From the eventlog, but for the loss over a restart.
+    /// Follows from the eventlog, except that a restart may lose the resources.
     pub(crate) allocation: JobAllocation,
     pub(crate) execution: Execution,
     /// Plugins that receive the job's events.
     pub(crate) subscribers: ThinVec<PluginKey>,
     /// From the eventlog.
     pub(crate) wait_status: Option<i32>,
-    /// The exception that listings show: the most severe one, and of several the first. From the
-    /// eventlog.
+    /// The exception that listings show: the first of the most severe ones. From the eventlog.
     pub(crate) exception: Unread<Option<Arc<EventEntry>>>,
     /// The durable data of plugins on the job, by plugin.
     pub(crate) data: Unread<Map<String, Value>>,
@@ -61,9 +60,9 @@ pub(crate) struct Record {
 /// Whether the job has passed the gates of its submission.
 #[derive(Debug)]
 pub(crate) enum Admission {
-    /// Not yet. Nothing of it is stored or shown before it has.
+    /// Not yet. Until it has, nothing about the job is stored or shown.
     Pending(Box<HeldBack>),
-    /// It was refused. Only `job.destroy` still sees it, and nothing of it is stored.
+    /// It was refused. Only `job.destroy` still sees it, and nothing about it is stored.
     Rejected,
     /// It has.
     Accepted,
@@ -73,7 +72,7 @@ pub(crate) enum Admission {
 #[derive(Debug, Default)]
 pub(crate) struct HeldBack {
     pub(crate) writes: Vec<Write>,
-    /// Its events, for watchers: each with its log and its number there.
+    /// Its events, for watchers, each with its log and its position in it.
     pub(crate) events: Vec<(JobLog, u64, Arc<EventEntry>)>,
 }
 
@@ -84,7 +83,7 @@ pub(crate) struct LogLines {
     pub(crate) exec: u64,
 }
 
-/// What `set-flags` events have set, beside the flags that the job itself has.
+/// What `set-flags` events have set, besides the flags in the job itself.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SetFlags {
     /// A plugin gives the job its resources; the scheduler leaves it alone.
@@ -93,7 +92,7 @@ pub(crate) struct SetFlags {
     pub(crate) immutable: bool,
 }
 
-/// A queue for the counts of its jobs. Each job has one, so it is smaller than a name.
+/// The index of a queue's counts. Every job stores one, so it must be smaller than the queue's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CountedQueue(pub(super) NonZeroU32);
 
@@ -117,7 +116,7 @@ impl Record {
     fn new(id: JobId, jobspec: Jobspec, admission: Admission) -> Self {
         let job = Job {
             id,
-            // The `submit` event says these.
+            // The `submit` event sets these.
             userid: Uid(0),
             urgency: Urgency::DEFAULT,
             flags: Flags::NONE,
@@ -131,7 +130,7 @@ impl Record {
             annotations: Default::default(),
             logged: Default::default(),
             times: Default::default(),
-            asked: Default::default(),
+            overlay: Default::default(),
         };
         Self {
             job,
@@ -154,12 +153,12 @@ impl Record {
         }
     }
 
-    /// Whether the job was accepted. Before that, clients cannot know of it.
+    /// Whether the job was accepted. Before that, clients cannot know about it.
     pub(crate) fn is_accepted(&self) -> bool {
         matches!(self.admission, Admission::Accepted)
     }
 
-    /// Gives back memory that only a job at work needs. A hundred thousand jobs may be pending.
+    /// Frees memory that a job needs only while something happens to it. A hundred thousand jobs may be pending.
     pub(crate) fn shrink(&mut self) {
         self.job.jobspec.close();
         if self.pending_events.is_empty() {
@@ -195,8 +194,8 @@ impl Record {
     }
 
     /// Whether an event of this name is in the log or waits to be applied.
-    pub(crate) fn has_event(&self, name: &str) -> bool {
-        self.job.event_posted(name) || self.pending_events.contains(name)
+    pub(crate) fn has_event(&self, name: &Name) -> bool {
+        self.job.has_event(name) || self.pending_events.contains(name)
     }
 
     /// The job's R without the ranks that it has released before the rest.

@@ -18,7 +18,7 @@ use crate::job::JobId;
 #[derive(Debug, Default)]
 pub(super) struct Records {
     table: HashTable<Box<Record>>,
-    /// Where the last job is that was found. Another job may be there now, or none.
+    /// The place of the last job that was found. Another job may be there now, or none.
     last: Cell<usize>,
 }
 
@@ -67,7 +67,7 @@ impl Records {
         self.table.iter().map(|record| &**record)
     }
 
-    /// How many there are.
+    /// The number of records.
     pub(super) fn len(&self) -> usize {
         self.table.len()
     }

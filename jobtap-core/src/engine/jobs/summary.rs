@@ -1,5 +1,5 @@
-//! What is kept of an inactive job: one line of JSON with all that listings, plugins and waiters can
-//! ask for, in memory and in the store alike.
+//! The summary of an inactive job, in memory and in the store: one line of JSON with everything that listings, plugins
+//! and waiters can ask for.
 //!
 //! A restart reads a million of these in the time in which it would replay a hundred thousand
 //! eventlogs. A summary follows from the job's other keys: where it is missing or cannot be read, the
@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use super::execution::Phase;
 use super::record::Record;
-use crate::eventlog::EventEntry;
+use crate::eventlog::{EventEntry, Name};
 use crate::job::{
     Annotations, Blank, Flags, JobId, KnownDependency, LoggedEvents, State, Times, Timestamp, Uid,
     Unread, Urgency,
@@ -30,10 +30,10 @@ pub(crate) struct SummaryError(String);
 /// The version of this form. A summary of another version is not read; the eventlog is replayed.
 const FORM: u32 = 1;
 
-/// Bytes that a summary has at most beside the jobspec, as a rule.
+/// The length that a summary without its jobspec seldom exceeds, in bytes.
 const ROOM: usize = 1024;
 
-/// The form, as it is read. What is seldom asked for is JSON that is not parsed.
+/// A summary, as it is read. Values that are seldom asked for stay JSON that is not parsed.
 #[derive(Deserialize)]
 struct Summary<'t> {
     form: u32,
@@ -113,8 +113,8 @@ pub(crate) fn write(record: &Record) -> String {
     text.finish()
 }
 
-/// An object, written member by member. Values that are JSON already are taken as they are; serde would parse them once
-/// more to be sure of that.
+/// An object, written member by member. Values that are JSON already are taken as they are; serde would parse them
+/// again to validate them.
 struct Members(Vec<u8>);
 
 impl Members {
@@ -166,7 +166,7 @@ impl Members {
         if let Some(entry) = entry {
             self.key(key);
             entry.encode_to(&mut self.0);
-            // The newline at its end.
+            // Removes the newline at the entry's end.
             self.0.pop();
         }
     }
@@ -184,7 +184,7 @@ impl Members {
     }
 }
 
-/// A value that is parsed when something asks for it. One that cannot be read counts as absent.
+/// A value that is parsed when something asks for it. A value that cannot be read counts as absent.
 fn unread<T: Blank>(text: Option<&RawValue>, read: fn(&str) -> T) -> Unread<T> {
     text.map_or_else(Unread::default, |text| Unread::new(text.get(), read))
 }
@@ -233,7 +233,7 @@ pub(crate) fn read(id: JobId, text: &str) -> Result<Record, SummaryError> {
     record.set_flags.immutable = summary.immutable;
     record.lines.main = summary.lines;
     record.lines.exec = summary.exec_lines;
-    if record.job.event_posted("release") {
+    if record.job.has_event(&Name::Release) {
         record.execution.phase = Phase::Released;
     }
     Ok(record)
@@ -257,7 +257,7 @@ mod tests {
     use super::*;
     use crate::resource::{Idset, ResourceSet};
 
-    /// R in the summary of a job that got it with this text.
+    /// R in the summary of a job whose R was stored as this text.
     fn summarized(resources: &ResourceSet, text: &str) -> Value {
         let jobspec = Jobspec::stored("{}".to_owned()).unwrap();
         let mut record = Record::stored(JobId::new(1), jobspec);
@@ -266,7 +266,7 @@ mod tests {
         summary["R"].clone()
     }
 
-    /// As earlier versions wrote it: what the job lacks is null there, or missing.
+    /// Earlier versions wrote null for what the job lacks; now it is missing.
     #[test]
     fn what_is_null_in_a_summary_is_absent() {
         let jobspec = Jobspec::stored("{}".to_owned()).unwrap();
@@ -280,7 +280,7 @@ mod tests {
         }
     }
 
-    /// It can be large, and the job doesn't show it.
+    /// The key `scheduling` of R can be large, and the job doesn't show it.
     #[test]
     fn the_schedulers_own_part_of_r_is_not_in_a_summary() {
         let mut resources = ResourceSet::single_host("host", Idset::from_iter([0])).unwrap();

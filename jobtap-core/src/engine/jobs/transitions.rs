@@ -10,15 +10,18 @@ use serde_json::{Map, Value};
 use super::allocation::ResourceOrigin;
 use super::execution::Phase;
 use super::record::Record;
-use crate::engine::events::{ANNOTATIONS, field};
-use crate::eventlog::EventEntry;
+use crate::eventlog::{
+    Allocated, Context, ContextError, Event, EventEntry, Name, Raised, Submitted,
+};
 use crate::host::Perilog;
-use crate::job::{Flags, KnownDependency, State, Uid, Urgency, merge_annotations};
+use crate::job::{Flags, JobFlag, KnownDependency, State, Timestamp, merge_annotations};
 use crate::resource::Idset;
 
 /// What an event did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Applied {
+#[derive(Debug, Clone)]
+pub(crate) struct Applied<'e> {
+    /// What the event says.
+    pub(crate) event: Event<'e>,
     /// The state before, if it has changed.
     pub(crate) left: Option<State>,
     /// The event is a fatal exception that ends the job.
@@ -29,170 +32,192 @@ pub(crate) struct Applied {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ApplyError {
     #[error("first event is {0} not submit")]
-    FirstEvent(String),
+    FirstEvent(Name),
     #[error("eventlog v{0} is unsupported")]
     Version(i64),
     #[error("could not apply {name}{}", .reason.as_ref().map(|r| format!(": {r}")).unwrap_or_default())]
-    Event { name: String, reason: Option<String> },
+    Event { name: Name, reason: Option<String> },
 }
 
-fn refuse(entry: &EventEntry, reason: impl Into<String>) -> ApplyError {
-    ApplyError::Event { name: entry.name.to_string(), reason: Some(reason.into()) }
+fn refuse(name: Name, reason: impl ToString) -> ApplyError {
+    ApplyError::Event { name, reason: Some(reason.to_string()) }
+}
+
+fn unreadable(entry: &EventEntry, error: ContextError) -> ApplyError {
+    match error {
+        ContextError::Version(version) => ApplyError::Version(version),
+        error => refuse(entry.name.clone(), error),
+    }
 }
 
 impl Record {
     /// Whether an event was posted for a state that the job has left meanwhile. It would change
     /// nothing, so it is not logged.
-    pub(crate) fn is_obsolete(&self, name: &str) -> bool {
+    pub(crate) fn is_obsolete(&self, name: &Name) -> bool {
         let state = self.job.state;
         match name {
-            "dependency-add" | "dependency-remove" => !matches!(state, State::New | State::Depend),
-            "depend" => state != State::Depend,
-            "alloc" => state != State::Sched,
-            "urgency" => state >= State::Run,
-            "priority" => !matches!(state, State::Priority | State::Sched),
-            "flux-restart" => state != State::Sched,
+            Name::DependencyAdd | Name::DependencyRemove => {
+                !matches!(state, State::New | State::Depend)
+            }
+            Name::Depend => state != State::Depend,
+            Name::Alloc => state != State::Sched,
+            Name::Urgency => state >= State::Run,
+            Name::Priority => !matches!(state, State::Priority | State::Sched),
+            Name::FluxRestart => state != State::Sched,
             _ => false,
         }
     }
 
     /// Applies one event.
-    pub(crate) fn apply(&mut self, entry: &Arc<EventEntry>) -> Result<Applied, ApplyError> {
+    pub(crate) fn apply<'e>(
+        &mut self,
+        entry: &'e Arc<EventEntry>,
+    ) -> Result<Applied<'e>, ApplyError> {
         let before = self.job.state;
-        if before == State::New && !self.job.logged.has("submit") && entry.name != "submit" {
-            return Err(ApplyError::FirstEvent(entry.name.to_string()));
+        if before == State::New && entry.name != Name::Submit && !self.job.logged.has(&Name::Submit)
+        {
+            return Err(ApplyError::FirstEvent(entry.name.clone()));
         }
+        let event = entry.event().map_err(|error| unreadable(entry, error))?;
         let mut fatal = false;
-        match &*entry.name {
-            "submit" => self.submit(entry)?,
-            "dependency-add" | "dependency-remove" => self.dependency(entry)?,
-            "priority" => self.priority(entry)?,
-            "urgency" => self.urgency(entry)?,
-            "jobspec-update" => self.jobspec_update(entry)?,
-            "resource-update" => self.resource_update(entry)?,
-            "alloc" => self.alloc(entry),
-            "prolog-start" => self.perilogs.start(Perilog::Prolog, description(entry)?),
-            "prolog-finish" => self.perilogs.finish(Perilog::Prolog, description(entry)?),
-            // An epilog that is started before the job has resources would never be waited for.
-            "epilog-start" if matches!(before, State::Run | State::Cleanup) => {
-                self.perilogs.start(Perilog::Epilog, description(entry)?);
+        match &event {
+            Event::Submit(submitted) => self.submit(entry.timestamp, submitted)?,
+            Event::DependencyAdd { description } => self.add_dependency(description),
+            Event::DependencyRemove { description } => self.remove_dependency(description)?,
+            Event::Priority { priority } => {
+                if matches!(before, State::Priority | State::Sched) {
+                    self.job.priority = Some(*priority);
+                }
             }
-            "epilog-finish" if matches!(before, State::Run | State::Cleanup) => {
-                self.perilogs.finish(Perilog::Epilog, description(entry)?);
+            Event::Urgency { urgency, .. } => self.job.urgency = *urgency,
+            Event::JobspecUpdate(updates) => self.jobspec_update(updates)?,
+            Event::ResourceUpdate { expiration } => self.resource_update(*expiration)?,
+            Event::Alloc(allocated) => self.alloc(allocated),
+            Event::PrologStart { description } => {
+                self.perilogs.start(Perilog::Prolog, description);
             }
-            "start" => self.job.times.note_start(entry.timestamp),
-            "finish" => self.finish(entry)?,
-            "release" => self.release(entry),
-            "free" => self.allocation.free(),
-            "clean" => {
+            Event::PrologFinish { description, .. } => {
+                self.perilogs.finish(Perilog::Prolog, description);
+            }
+            // Nothing would ever wait for an epilog that is started before the job has resources.
+            Event::EpilogStart { description } => {
+                if matches!(before, State::Run | State::Cleanup) {
+                    self.perilogs.start(Perilog::Epilog, description);
+                }
+            }
+            Event::EpilogFinish { description, .. } => {
+                if matches!(before, State::Run | State::Cleanup) {
+                    self.perilogs.finish(Perilog::Epilog, description);
+                }
+            }
+            Event::Start => self.job.times.note_start(entry.timestamp),
+            Event::Finish { status } => self.finish(entry, *status),
+            Event::Release { ranks, is_final } => self.release(ranks, *is_final),
+            Event::Free => self.allocation.free(),
+            Event::Clean => {
                 self.allocation.clean();
                 if self.execution.phase == Phase::Skipped {
                     self.execution.phase = Phase::Idle;
                 }
             }
-            "exception" => fatal = self.exception(entry)?,
-            "memo" => self.memo(entry),
-            "set-flags" => self.set_flags(entry)?,
-            // The plugins that gave the priority may be others now.
-            "flux-restart" if before == State::Sched => self.job.priority = None,
-            _ => {}
+            Event::Exception(raised) => fatal = self.exception(entry, raised)?,
+            Event::Memo(memo) => self.memo(memo),
+            Event::SetFlags(flags) => flags.iter().for_each(|flag| self.set_flag(*flag)),
+            Event::FluxRestart => {
+                // Other plugins may decide the priority now.
+                if before == State::Sched {
+                    self.job.priority = None;
+                }
+            }
+            // These say what the job has already, or only that something has happened.
+            Event::Annotations(_)
+            | Event::Validate
+            | Event::Invalidate
+            | Event::Depend
+            | Event::DebugAllocRequest
+            | Event::DebugStartRequest
+            | Event::DebugExecReattachStart
+            | Event::DebugExecReattachFinish
+            | Event::Other { .. } => {}
         }
-        self.job.state = next_state(before, &entry.name, fatal);
-        // Annotations are not in the eventlog, so that after a restart nothing can be known of them.
-        if entry.name != ANNOTATIONS {
+        self.job.state = next_state(before, &event, fatal);
+        // Annotations are not in the eventlog, so that after a restart nothing can be known about them.
+        if entry.name != Name::Annotations {
             self.job.logged.add(&entry.name);
         }
-        if self.job.state == before {
-            return Ok(Applied { left: None, fatal });
+        let left = (self.job.state != before).then_some(before);
+        if left.is_some() {
+            self.job.times.enter(self.job.state, entry.timestamp);
         }
-        self.job.times.enter(self.job.state, entry.timestamp);
-        Ok(Applied { left: Some(before), fatal })
+        Ok(Applied { event, left, fatal })
     }
 
-    fn submit(&mut self, entry: &EventEntry) -> Result<(), ApplyError> {
-        if self.job.logged.has("submit") {
-            return Err(ApplyError::Event { name: "submit".to_owned(), reason: None });
+    fn submit(&mut self, at: Timestamp, submitted: &Submitted) -> Result<(), ApplyError> {
+        if self.job.logged.has(&Name::Submit) {
+            return Err(ApplyError::Event { name: Name::Submit, reason: None });
         }
-        match field(entry, "version").and_then(Value::as_i64) {
-            None | Some(1) => {}
-            Some(version) => return Err(ApplyError::Version(version)),
-        }
-        self.job.t_submit = entry.timestamp;
-        self.job.userid = Uid(u32::try_from(number(entry, "userid")?)
-            .map_err(|_| refuse(entry, "userid is out of range"))?);
-        self.job.urgency = Urgency::new(number(entry, "urgency")?)
-            .map_err(|error| refuse(entry, error.to_string()))?;
-        let flags = u32::try_from(number(entry, "flags")?).unwrap_or(u32::MAX);
-        self.job.flags =
-            Flags::from_bits(flags).map_err(|error| refuse(entry, error.to_string()))?;
+        self.job.t_submit = at;
+        self.job.userid = submitted.userid;
+        self.job.urgency = submitted.urgency;
+        self.job.flags = submitted.flags;
         Ok(())
     }
 
-    fn dependency(&mut self, entry: &EventEntry) -> Result<(), ApplyError> {
+    fn add_dependency(&mut self, description: &str) {
+        let dependencies = &mut self.job.dependencies;
+        // A description works once per job, even if the dependency has been removed since.
+        if matches!(self.job.state, State::New | State::Depend)
+            && !dependencies.iter().any(|known| *known.description == *description)
+        {
+            dependencies.push(KnownDependency { description: description.into(), open: true });
+        }
+    }
+
+    fn remove_dependency(&mut self, description: &str) -> Result<(), ApplyError> {
         if !matches!(self.job.state, State::New | State::Depend) {
             return Ok(());
         }
-        let description = description(entry)?;
-        let known =
-            self.job.dependencies.iter_mut().find(|known| *known.description == *description);
-        match (known, &*entry.name == "dependency-add") {
-            // A description works once per job, also when it has been removed since.
-            (Some(_), true) => {}
-            (None, true) => {
-                let description = description.into();
-                self.job.dependencies.push(KnownDependency { description, open: true });
+        let mut open = self.job.dependencies.iter_mut().filter(|known| known.open);
+        match open.find(|known| *known.description == *description) {
+            Some(known) => known.open = false,
+            None => {
+                let reason = format!("{description:?} isn't held");
+                return Err(refuse(Name::DependencyRemove, reason));
             }
-            (Some(known), false) if known.open => known.open = false,
-            (_, false) => return Err(refuse(entry, format!("{description:?} isn't held"))),
         }
         Ok(())
     }
 
-    fn priority(&mut self, entry: &EventEntry) -> Result<(), ApplyError> {
-        if matches!(self.job.state, State::Priority | State::Sched) {
-            let value = number(entry, "priority")?;
-            let value = u32::try_from(value).map_err(|_| refuse(entry, "out of range"))?;
-            self.job.priority = Some(value);
-        }
-        Ok(())
+    fn jobspec_update(&mut self, updates: &Context) -> Result<(), ApplyError> {
+        let changed = self.job.jobspec.apply(updates.iter());
+        changed.map_err(|error| refuse(Name::JobspecUpdate, error))
     }
 
-    fn urgency(&mut self, entry: &EventEntry) -> Result<(), ApplyError> {
-        self.job.urgency = Urgency::new(number(entry, "urgency")?)
-            .map_err(|error| refuse(entry, error.to_string()))?;
-        Ok(())
-    }
-
-    fn jobspec_update(&mut self, entry: &EventEntry) -> Result<(), ApplyError> {
-        let updates = entry.context.as_ref().ok_or_else(|| refuse(entry, "no updates"))?;
-        self.job.jobspec.apply(updates.iter()).map_err(|error| refuse(entry, error.to_string()))
-    }
-
-    fn resource_update(&mut self, entry: &EventEntry) -> Result<(), ApplyError> {
-        let expiration = field(entry, "expiration").and_then(Value::as_f64);
-        let expiration =
-            expiration.ok_or_else(|| refuse(entry, "no number under \"expiration\""))?;
+    fn resource_update(&mut self, expiration: f64) -> Result<(), ApplyError> {
+        let resources = self.job.resources.as_mut();
         let resources =
-            self.job.resources.as_mut().ok_or_else(|| refuse(entry, "the job has no R"))?;
+            resources.ok_or_else(|| refuse(Name::ResourceUpdate, "the job has no R"))?;
         let changed = Arc::make_mut(resources).set_expiration(expiration);
-        changed.map_err(|error| refuse(entry, error.to_string()))?;
+        changed.map_err(|error| refuse(Name::ResourceUpdate, error))?;
         self.allocation.refresh(self.job.resources.as_ref());
         Ok(())
     }
 
-    fn alloc(&mut self, entry: &EventEntry) {
+    fn alloc(&mut self, allocated: &Allocated<'_>) {
         let bypass = self.set_flags.alloc_bypass;
         self.allocation.allocate(if bypass {
             ResourceOrigin::Plugin
         } else {
             ResourceOrigin::Pool
         });
-        // A running manager has them before it posts the event.
-        if entry.context.as_ref().is_some_and(|context| self.job.annotations.are_of(context)) {
+        let Some(context) = allocated.annotations else { return };
+        // A running manager sets the annotations before it posts the event.
+        if self.job.annotations.is_shared_with(context) {
             return;
         }
-        // Those of plugins are as they were then: after a restart, one that was removed since would come back.
-        if let Some(Value::Object(all)) = field(entry, "annotations") {
+        // The plugins' annotations in the event are left out: after a restart, one that was removed since would come
+        // back.
+        if let Value::Object(all) = &context["annotations"] {
             let known = &self.job.annotations;
             let missing = ["sched", "user"].into_iter();
             let missing = missing.filter(|key| all.get(*key) != known.get(*key));
@@ -204,37 +229,37 @@ impl Record {
         }
     }
 
-    fn finish(&mut self, entry: &Arc<EventEntry>) -> Result<(), ApplyError> {
-        let status = number(entry, "status")?;
-        let status = i32::try_from(status).map_err(|_| refuse(entry, "status is out of range"))?;
+    fn finish(&mut self, entry: &Arc<EventEntry>, status: i32) {
         self.wait_status = Some(status);
         if self.job.state == State::Run {
             *self.job.end_event = Some(Arc::clone(entry));
         }
-        Ok(())
     }
 
-    fn release(&mut self, entry: &EventEntry) {
-        if field(entry, "final").and_then(Value::as_bool) == Some(true) {
+    fn release(&mut self, ranks: &str, is_final: bool) {
+        if is_final {
             self.execution.phase = Phase::Released;
-        } else if let Some(Ok(ranks)) =
-            field(entry, "ranks").and_then(Value::as_str).map(str::parse::<Idset>)
-        {
+        } else if let Ok(ranks) = ranks.parse::<Idset>() {
             self.allocation.release(&ranks, self.job.resources.as_ref());
         }
     }
 
-    fn exception(&mut self, entry: &Arc<EventEntry>) -> Result<bool, ApplyError> {
-        let severity = number(entry, "severity")?;
+    fn exception(
+        &mut self,
+        entry: &Arc<EventEntry>,
+        raised: &Raised<'_>,
+    ) -> Result<bool, ApplyError> {
         let state = self.job.state;
-        if severity == 0 && state == State::New {
-            return Err(refuse(entry, "the job isn't accepted yet"));
+        if raised.is_fatal() && state == State::New {
+            return Err(refuse(Name::Exception, "the job isn't accepted yet"));
         }
-        let worse = |seen: &Arc<EventEntry>| number(seen, "severity").is_ok_and(|s| severity < s);
-        if self.exception.as_ref().is_none_or(worse) {
+        let is_worse = |seen: &Arc<EventEntry>| {
+            seen.exception().is_some_and(|seen| raised.severity < seen.severity)
+        };
+        if self.exception.as_ref().is_none_or(is_worse) {
             *self.exception = Some(Arc::clone(entry));
         }
-        if severity != 0 || matches!(state, State::Cleanup | State::Inactive) {
+        if !raised.is_fatal() || matches!(state, State::Cleanup | State::Inactive) {
             return Ok(false);
         }
         self.job.end_event.get_or_insert_with(|| Arc::clone(entry));
@@ -244,55 +269,58 @@ impl Record {
         Ok(true)
     }
 
-    fn memo(&mut self, entry: &EventEntry) {
-        if let Some(memo) = &entry.context {
-            let mut user = Map::new();
-            user.insert("user".to_owned(), memo.clone().into());
-            merge_annotations(&mut self.job.annotations, user);
-        }
+    fn memo(&mut self, memo: &Context) {
+        let mut user = Map::new();
+        user.insert("user".to_owned(), memo.clone().into());
+        merge_annotations(&mut self.job.annotations, user);
     }
 
-    fn set_flags(&mut self, entry: &EventEntry) -> Result<(), ApplyError> {
-        let flags = field(entry, "flags").and_then(Value::as_array);
-        for flag in flags.into_iter().flatten().map(|flag| flag.as_str().unwrap_or_default()) {
-            match flag {
-                "debug" => self.job.flags |= Flags::DEBUG,
-                "immutable" => self.set_flags.immutable = true,
-                "alloc-bypass" => self.set_flags.alloc_bypass = true,
-                other => return Err(refuse(entry, format!("unknown flag {other:?}"))),
-            }
+    fn set_flag(&mut self, flag: JobFlag) {
+        match flag {
+            JobFlag::Debug => self.job.flags |= Flags::DEBUG,
+            JobFlag::Immutable => self.set_flags.immutable = true,
+            JobFlag::AllocBypass => self.set_flags.alloc_bypass = true,
         }
-        Ok(())
     }
 }
 
-/// The transitions of RFC 21.
-fn next_state(state: State, event: &str, fatal: bool) -> State {
-    match (state, event) {
-        (State::New, "validate") => State::Depend,
-        (State::Depend, "depend") => State::Priority,
-        (State::Priority, "priority") => State::Sched,
-        (State::Sched, "alloc") => State::Run,
-        (State::Sched, "urgency" | "jobspec-update" | "flux-restart") => State::Priority,
-        (State::Run, "finish") => State::Cleanup,
-        (State::Cleanup, "clean") => State::Inactive,
-        (State::Depend | State::Priority | State::Sched | State::Run, "exception") if fatal => {
-            State::Cleanup
+/// The transitions of RFC 21: the states that an event ends, and the one that follows.
+fn next_state(state: State, event: &Event<'_>, fatal: bool) -> State {
+    use State::{Cleanup, Depend, Inactive, New, Priority, Run, Sched};
+    let (from, to): (&[State], State) = match event {
+        Event::Validate => (&[New], Depend),
+        Event::Depend => (&[Depend], Priority),
+        Event::Priority { .. } => (&[Priority], Sched),
+        Event::Urgency { .. } | Event::JobspecUpdate(_) | Event::FluxRestart => {
+            (&[Sched], Priority)
         }
-        (state, _) => state,
-    }
-}
-
-fn number(entry: &EventEntry, key: &str) -> Result<i64, ApplyError> {
-    field(entry, key)
-        .and_then(Value::as_i64)
-        .ok_or_else(|| refuse(entry, format!("no number under {key:?}")))
-}
-
-fn description(entry: &EventEntry) -> Result<&str, ApplyError> {
-    field(entry, "description")
-        .and_then(Value::as_str)
-        .ok_or_else(|| refuse(entry, "no text under \"description\""))
+        Event::Alloc(_) => (&[Sched], Run),
+        Event::Finish { .. } => (&[Run], Cleanup),
+        Event::Exception(_) if fatal => (&[Depend, Priority, Sched, Run], Cleanup),
+        Event::Clean => (&[Cleanup], Inactive),
+        Event::Exception(_)
+        | Event::Submit(_)
+        | Event::Invalidate
+        | Event::DependencyAdd { .. }
+        | Event::DependencyRemove { .. }
+        | Event::ResourceUpdate { .. }
+        | Event::PrologStart { .. }
+        | Event::PrologFinish { .. }
+        | Event::Start
+        | Event::EpilogStart { .. }
+        | Event::EpilogFinish { .. }
+        | Event::Release { .. }
+        | Event::Free
+        | Event::Memo(_)
+        | Event::SetFlags(_)
+        | Event::Annotations(_)
+        | Event::DebugAllocRequest
+        | Event::DebugStartRequest
+        | Event::DebugExecReattachStart
+        | Event::DebugExecReattachFinish
+        | Event::Other { .. } => return state,
+    };
+    if from.contains(&state) { to } else { state }
 }
 
 #[cfg(test)]
@@ -308,11 +336,11 @@ mod tests {
         Record::stored(JobId::new(1), jobspec)
     }
 
-    /// Applies an event, and gives the state that the job is in then.
-    fn apply(record: &mut Record, name: &'static str, context: Value) -> Result<State, String> {
+    /// Applies an event; returns the state that the job has then.
+    fn apply(record: &mut Record, name: &'static str, context: Value) -> Result<State, ApplyError> {
         let context = context.as_object().cloned();
         let entry = EventEntry::new(Timestamp::from_secs(1.0), name, context);
-        record.apply(&Arc::new(entry)).map_err(|error| error.to_string())?;
+        record.apply(&Arc::new(entry))?;
         Ok(record.job.state)
     }
 
@@ -361,7 +389,8 @@ mod tests {
     #[test]
     fn the_first_event_is_submit_and_there_is_one() {
         let refused = apply(&mut record(), "validate", Value::Null);
-        assert_eq!(refused, Err("first event is validate not submit".to_owned()));
+        assert_eq!(refused, Err(ApplyError::FirstEvent(Name::Validate)));
+        assert_eq!(refused.unwrap_err().to_string(), "first event is validate not submit");
         let again = json!({"userid": 5, "urgency": 16, "flags": 0, "version": 1});
         assert!(apply(&mut submitted(), "submit", again).is_err());
     }
@@ -400,15 +429,15 @@ mod tests {
         let pending = &["validate", "depend", "priority"][..];
         let running = &["validate", "depend", "priority", "alloc"][..];
         for (name, in_time, too_late) in [
-            ("dependency-add", &["validate"][..], &["validate", "depend"][..]),
-            ("depend", &["validate"], &["validate", "depend"]),
-            ("priority", &["validate", "depend"], running),
-            ("alloc", pending, running),
-            ("urgency", pending, running),
-            ("flux-restart", pending, running),
+            (Name::DependencyAdd, &["validate"][..], &["validate", "depend"][..]),
+            (Name::Depend, &["validate"], &["validate", "depend"]),
+            (Name::Priority, &["validate", "depend"], running),
+            (Name::Alloc, pending, running),
+            (Name::Urgency, pending, running),
+            (Name::FluxRestart, pending, running),
         ] {
-            assert!(!after(in_time).is_obsolete(name), "{name} after {in_time:?}");
-            assert!(after(too_late).is_obsolete(name), "{name} after {too_late:?}");
+            assert!(!after(in_time).is_obsolete(&name), "{name} after {in_time:?}");
+            assert!(after(too_late).is_obsolete(&name), "{name} after {too_late:?}");
         }
     }
 

@@ -3,80 +3,86 @@
 //! An action can run any number of times: it does what is still to be done, and posts nothing that
 //! is posted already.
 
-use super::waiters;
 use crate::engine::agenda::Cause;
-use crate::engine::alloc::schedule;
+use crate::engine::alloc::{Allocation, schedule};
 use crate::engine::core::Core;
 use crate::engine::dispatch::{async_work, prep};
-use crate::engine::jobs::{Phase, Record};
-use crate::engine::{events, exec};
+use crate::engine::exec;
+use crate::engine::jobs::waiters::Waiters;
+use crate::engine::jobs::{Jobs, Phase, Record};
+use crate::engine::plugins::Plugins;
+use crate::engine::turn::Turn;
+use crate::eventlog::{Allocated, Event, Name};
 use crate::host::Perilog;
 use crate::job::{JobId, State};
 use crate::topic::TopicId;
 
 /// Does what a job's state asks for.
 pub(crate) fn act(core: &mut Core, id: JobId) {
-    match core.jobs.state(id) {
+    let Core { turn, jobs, plugins, alloc, waiters, .. } = &mut *core;
+    match jobs.state(id) {
         None | Some(State::New) => {}
-        Some(State::Depend) => act_in_depend(core, id),
-        Some(State::Priority) => schedule::dequeue(core, id),
-        Some(State::Sched) => act_in_sched(core, id),
+        Some(State::Depend) => act_in_depend(turn, jobs, id),
+        Some(State::Priority) => schedule::dequeue(jobs, alloc, id),
+        Some(State::Sched) => act_in_sched(turn, jobs, alloc, id),
         Some(State::Run) => act_in_run(core, id),
         Some(State::Cleanup) => act_in_cleanup(core, id),
-        Some(State::Inactive) => act_in_inactive(core, id),
+        Some(State::Inactive) => act_in_inactive(turn, jobs, plugins, waiters, id),
     }
 }
 
 /// Posts `depend` once no dependency is open.
-fn act_in_depend(core: &mut Core, id: JobId) {
+fn act_in_depend(turn: &mut Turn, jobs: &mut Jobs, id: JobId) {
     let is_blocked = |record: &Record| {
         record.job.dependencies().next().is_some()
-            || record.pending_events.contains("dependency-add")
-            || record.pending_events.contains("depend")
+            || record.pending_events.contains(&Name::DependencyAdd)
+            || record.pending_events.contains(&Name::Depend)
     };
-    if core.jobs.get(id).is_some_and(|record| !is_blocked(record)) {
-        core.post(id, events::bare(core.clock.now, "depend"));
+    if jobs.get(id).is_some_and(|record| !is_blocked(record)) {
+        jobs.post(turn, id, Event::Depend);
     }
 }
 
 /// Lets the job wait for resources, or allocates those that a plugin has given it.
-fn act_in_sched(core: &mut Core, id: JobId) {
-    let Some(record) = core.jobs.get(id) else {
+fn act_in_sched(turn: &mut Turn, jobs: &mut Jobs, alloc: &mut Allocation, id: JobId) {
+    let Some(record) = jobs.get(id) else {
         return;
     };
     let bypass =
         record.set_flags.alloc_bypass && record.job.priority.is_some_and(|value| value > 0);
     if !bypass {
-        return schedule::enqueue_job(core, id);
+        return schedule::enqueue_job(turn, jobs, alloc, id);
     }
-    let ready = record.job.resources.is_some() && !record.pending_events.contains("alloc");
-    schedule::dequeue(core, id);
+    let ready = record.job.resources.is_some() && !record.pending_events.contains(&Name::Alloc);
+    schedule::dequeue(jobs, alloc, id);
     if ready {
-        core.post(id, events::alloc_bypass(core.clock.now));
+        jobs.post(turn, id, Event::Alloc(Allocated { annotations: None, bypass: true }));
     }
 }
 
 /// Executes the job once no prolog is open.
 fn act_in_run(core: &mut Core, id: JobId) {
-    schedule::dequeue(core, id);
-    let Some(record) = core.jobs.get(id) else {
+    let Core { turn, jobs, plugins, alloc, timers, exec, .. } = core;
+    schedule::dequeue(jobs, alloc, id);
+    let Some(record) = jobs.get(id) else {
         return;
     };
-    let is_blocked =
-        record.perilogs.is_open(Perilog::Prolog) || record.pending_events.contains("prolog-start");
+    let is_blocked = record.perilogs.is_open(Perilog::Prolog)
+        || record.pending_events.contains(&Name::PrologStart);
     if record.execution.phase == Phase::Idle
         && !is_blocked
-        && !record.pending_events.contains("exception")
-        && !prep::begin_prologs(core, id)
+        && !record.pending_events.contains(&Name::Exception)
+        && !prep::begin_prologs(&mut turn.agenda, jobs, plugins, id)
     {
-        exec::execute(core, id, false);
+        exec::execute(turn, jobs, timers, *exec, id, false);
     }
 }
 
 /// Posts `free`, and then `clean`, once the job has no tasks and no perilog is open.
 fn act_in_cleanup(core: &mut Core, id: JobId) {
-    schedule::dequeue(core, id);
-    let Some(record) = core.jobs.get_mut(id) else {
+    let Core { turn, jobs, plugins, alloc, timers, .. } = core;
+    schedule::dequeue(jobs, alloc, id);
+    let Some(record) = jobs.get_mut(id) else {
         return;
     };
     let expiry = record.execution.expiry.take();
@@ -84,39 +90,50 @@ fn act_in_cleanup(core: &mut Core, id: JobId) {
     let is_blocked = has_tasks
         || record.perilogs.is_open(Perilog::Prolog)
         || record.perilogs.is_open(Perilog::Epilog)
-        || record.pending_events.contains("prolog-start")
-        || record.pending_events.contains("epilog-start");
-    let next = if record.allocation.is_allocated() { "free" } else { "clean" };
-    let due = !is_blocked && !record.pending_events.contains(next);
-    core.timers.stop(expiry);
-    if !has_tasks && due && prep::begin_epilogs(core, id) {
+        || record.pending_events.contains(&Name::PrologStart)
+        || record.pending_events.contains(&Name::EpilogStart);
+    let (name, next) = match record.allocation.is_allocated() {
+        true => (Name::Free, Event::Free),
+        false => (Name::Clean, Event::Clean),
+    };
+    let due = !is_blocked && !record.pending_events.contains(&name);
+    timers.stop(expiry);
+    if !has_tasks && due && prep::begin_epilogs(&mut turn.agenda, jobs, plugins, id) {
         return;
     }
     if due {
-        core.post(id, events::bare(core.clock.now, next));
+        jobs.post(turn, id, next);
     }
 }
 
 /// Drops what only an active job needs, and tells plugins and waiters that the job is inactive.
-fn act_in_inactive(core: &mut Core, id: JobId) {
-    let Some(record) = core.jobs.get_mut(id) else {
+fn act_in_inactive(
+    turn: &mut Turn,
+    jobs: &mut Jobs,
+    plugins: &mut Plugins,
+    waiters: &mut Waiters,
+    id: JobId,
+) {
+    let Some(record) = jobs.get_mut(id) else {
         return;
     };
     record.drop_active_parts();
-    let end = record.job.times.inactive().unwrap_or(core.clock.now);
-    async_work::abort_all(&mut core.jobs, id);
-    // An update whose validation is still awaited.
-    core.plugins.refuse_suspended(&mut core.agenda, id, "job is inactive");
+    let end = record.job.times.inactive().unwrap_or(turn.clock.now);
+    async_work::abort_all(jobs, id);
+    // The job may have an update whose validation is still awaited.
+    plugins.refuse_suspended(&mut turn.agenda, id, "job is inactive");
     // Once only: the action can run again.
-    if core.jobs.inactive.add(id, end) {
-        waiters::respond_to_waiter(core, id);
-        show_inactive(core, id);
+    if jobs.inactive.add(id, end) {
+        if let Some(record) = jobs.get(id) {
+            waiters.respond(&mut turn.effects, record);
+        }
+        show_inactive(turn, jobs, plugins, id);
     }
 }
 
 /// Calls `job.inactive-add`, then `job.destroy`.
-pub(crate) fn show_inactive(core: &mut Core, id: JobId) {
-    core.touch(id);
-    core.notify(TopicId::JobDestroy, id, Cause::None);
-    core.notify(TopicId::JobInactiveAdd, id, Cause::None);
+pub(crate) fn show_inactive(turn: &mut Turn, jobs: &mut Jobs, plugins: &Plugins, id: JobId) {
+    jobs.touch(&mut turn.effects, id);
+    plugins.notify(&mut turn.agenda, TopicId::JobDestroy, id, Cause::None);
+    plugins.notify(&mut turn.agenda, TopicId::JobInactiveAdd, id, Cause::None);
 }

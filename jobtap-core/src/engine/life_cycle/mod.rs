@@ -5,19 +5,20 @@
 //! that is posted meanwhile to the same job waits for its turn.
 
 pub(super) mod actions;
-pub(super) mod waiters;
 
 use std::sync::Arc;
 
-use super::agenda::{Cause, Frame, Purpose, Subject, Work};
+use super::agenda::{Agenda, Cause, Frame, Purpose, Subject, Work};
+use super::alloc::Allocation;
 use super::api::{JobLog, Level};
 use super::core::Core;
-use super::dispatch::{async_work, frames};
-use super::events::{self, ANNOTATIONS};
+use super::dispatch::shadow;
+use super::dispatch::{async_work, pushing};
 use super::exec;
-use super::jobs::Applied;
-use super::shadow;
-use crate::eventlog::EventEntry;
+use super::jobs::{Applied, Jobs};
+use super::plugins::Plugins;
+use super::turn::Turn;
+use crate::eventlog::{Event, EventEntry, Name};
 use crate::host::PluginKey;
 use crate::job::{JobId, State};
 use crate::topic::TopicId;
@@ -29,106 +30,121 @@ pub(super) fn apply_next(core: &mut Core, id: JobId) {
     };
     let next = record.pending_events.pop().or_else(|| {
         let due = record.execution.simulation.take_release();
-        due.then(|| events::release(core.clock.now))
+        due.then(|| exec::LAST_RELEASE.at(core.turn.clock.now))
     });
     let Some(mut entry) = next else {
         core.jobs.rest(id);
-        return core.touch(id);
+        return core.jobs.touch(&mut core.turn.effects, id);
     };
-    // A job that ended while no manager ran has its own time, so that what it used can be told.
+    // The `finish` of a job that ended while no manager ran keeps its own time, so that the job's usage is known.
     let started = record.job.t_start();
-    let is_from_before = entry.timestamp < core.clock.started_at
+    let is_from_before = entry.timestamp < core.turn.clock.started_at
         && started.is_some_and(|started| started < entry.timestamp);
-    if entry.name != "finish" || !is_from_before {
-        entry.timestamp = core.clock.in_order(entry.timestamp);
+    if entry.name != Name::Finish || !is_from_before {
+        entry.timestamp = core.turn.clock.in_order(entry.timestamp);
     }
     // First, so that it is done last: everything that follows from this event comes before the next one.
-    core.agenda.push(Work::ApplyNextEvent(id));
+    core.turn.agenda.push(Work::ApplyNextEvent(id));
     if record.is_obsolete(&entry.name) {
         let text = format!("{id}: dropped {}: the job has gone on", entry.name);
-        return core.log(Level::Debug, text);
+        return core.turn.effects.log(Level::Debug, text);
     }
     let entry = Arc::new(entry);
     match record.apply(&entry) {
-        Ok(applied) => follow(core, id, &entry, applied),
+        Ok(applied) => follow(core, id, &entry, &applied),
         Err(error) => {
-            // Only this event is dropped: one behind it, such as `depend`, is posted only once.
-            core.log(Level::Error, format!("{id}: {error}"));
-            core.agenda.push(Work::Act(id));
+            // Only this event is dropped: a later one, such as `depend`, is posted only once.
+            core.turn.effects.log(Level::Error, format!("{id}: {error}"));
+            core.turn.agenda.push(Work::Act(id));
         }
     }
 }
 
-/// Logs an applied event, and puts what follows from it on the agenda. The agenda is a stack: what is
-/// to be done last is pushed first. The `follow_*` functions act at once, before all that is on the
-/// agenda: they change parts of the manager, and call back the plugins that wait for the job's end.
-fn follow(core: &mut Core, id: JobId, entry: &Arc<EventEntry>, applied: Applied) {
-    if entry.name == ANNOTATIONS {
+/// Logs an applied event, and puts what follows from it on the agenda. The agenda is a stack: what is to be done last
+/// is pushed first. The `follow_*` functions act at once, before everything on the agenda: they change parts of the
+/// manager, and call back the plugins that wait for the job's end.
+fn follow(core: &mut Core, id: JobId, entry: &Arc<EventEntry>, applied: &Applied<'_>) {
+    // Watchers of all jobs see this event, which is in no eventlog (RFC 21).
+    if let Event::Annotations(_) = applied.event {
         if core.jobs.is_accepted(id) {
-            core.effects.announce(id, entry);
+            core.turn.effects.announce(id, entry);
         }
-        return show_subscribers(core, id, entry);
+        return show_subscribers(&mut core.turn.agenda, &core.jobs, &core.plugins, id, entry);
     }
     // Logged before any plugin sees it, so that the log is in the order of causes.
-    core.append(id, JobLog::Main, entry);
-    follow_in_parts(core, id, entry, applied);
-    core.agenda.push(Work::Act(id));
+    core.jobs.append(&mut core.turn.effects, id, JobLog::Main, entry);
+    follow_in_parts(&mut core.jobs, &mut core.alloc, id, applied);
+    core.turn.agenda.push(Work::Act(id));
     if let Some(left) = applied.left {
-        enter_state(core, id, left, entry);
+        enter_state(&mut core.turn, &core.jobs, &mut core.plugins, id, left, entry);
     }
     if applied.left.is_some() || applied.fatal {
         async_work::follow_state(core, id, applied.fatal);
     }
-    match &*entry.name {
-        "release" => exec::follow_release(core, id, entry),
-        "resource-update" => exec::time_limit::move_end(core, id),
-        "jobspec-update" => {
-            core.notify(TopicId::JobUpdate, id, Cause::Updates(Arc::clone(entry)));
+    let Core { turn, jobs, plugins, alloc, timers, exec, .. } = core;
+    match &applied.event {
+        Event::Release { ranks, .. } => exec::follow_release(jobs, alloc, id, ranks),
+        Event::ResourceUpdate { .. } => exec::time_limit::move_end(turn, jobs, timers, *exec, id),
+        Event::JobspecUpdate(_) => {
+            let cause = Cause::Updates(Arc::clone(entry));
+            plugins.notify(&mut turn.agenda, TopicId::JobUpdate, id, cause);
         }
         _ => {}
     }
-    exec::follow_event(core, id, entry, applied.fatal);
-    show_subscribers(core, id, entry);
+    exec::follow_event(turn, jobs, timers, *exec, id, entry, applied);
+    show_subscribers(&mut turn.agenda, jobs, plugins, id, entry);
 }
 
 /// Keeps counts and resources in step with the job.
-fn follow_in_parts(core: &mut Core, id: JobId, entry: &EventEntry, applied: Applied) {
-    let (jobs, alloc) = (&mut core.jobs, &mut core.alloc);
-    match &*entry.name {
-        "free" => {
+fn follow_in_parts(jobs: &mut Jobs, alloc: &mut Allocation, id: JobId, applied: &Applied<'_>) {
+    match &applied.event {
+        Event::Free => {
             if let Some(record) = jobs.get(id) {
                 alloc.free(record);
             }
         }
-        "resource-update" => alloc.pool.ends_have_changed(),
+        Event::ResourceUpdate { .. } => alloc.pool.ends_have_changed(),
         _ => {}
     }
-    jobs.count_event(id, applied.left, entry.name == "jobspec-update");
+    jobs.count_event(id, applied.left, matches!(applied.event, Event::JobspecUpdate(_)));
 }
 
-fn enter_state(core: &mut Core, id: JobId, left: State, entry: &Arc<EventEntry>) {
-    let state = core.jobs.state(id);
-    if state == Some(State::Inactive) && !core.plugins.shadows.is_empty() {
-        shadow::notes::settle(core, id);
+fn enter_state(
+    turn: &mut Turn,
+    jobs: &Jobs,
+    plugins: &mut Plugins,
+    id: JobId,
+    left: State,
+    entry: &Arc<EventEntry>,
+) {
+    let state = jobs.state(id);
+    if state == Some(State::Inactive) && !plugins.shadows.is_empty() {
+        shadow::notes::settle(turn.clock.now, jobs, &mut plugins.shadows, id);
     }
     if let Some(topic) = state.and_then(state_topic) {
-        core.notify(topic, id, Cause::State(left, Arc::clone(entry)));
+        plugins.notify(&mut turn.agenda, topic, id, Cause::State(left, Arc::clone(entry)));
     }
 }
 
 /// Calls `job.event.*` of the plugins that subscribe to the job.
-fn show_subscribers(core: &mut Core, id: JobId, entry: &Arc<EventEntry>) {
-    let Some(record) = core.jobs.get(id) else {
+fn show_subscribers(
+    agenda: &mut Agenda,
+    jobs: &Jobs,
+    plugins: &Plugins,
+    id: JobId,
+    entry: &Arc<EventEntry>,
+) {
+    let Some(record) = jobs.get(id) else {
         return;
     };
-    if record.subscribers.is_empty() && core.plugins.shadows.is_empty() {
+    if record.subscribers.is_empty() && plugins.shadows.is_empty() {
         return;
     }
     let subscribes = |plugin: PluginKey| record.subscribers.contains(&plugin);
-    let handlers = core.plugins.stack.members(TopicId::JobEvent, &entry.name, subscribes);
+    let handlers = plugins.stack.members(TopicId::JobEvent, &entry.name, subscribes);
     let subject = Subject::Cause(Cause::Event(Arc::clone(entry)));
     let frame = Frame { subject, ..Frame::new(TopicId::JobEvent, id, Purpose::Notify) };
-    frames::push_with_shadows(core, frame, handlers);
+    pushing::push_with_shadows(agenda, plugins, frame, handlers);
 }
 
 /// The topic that is called when a state is entered. NEW is entered before there is anything to call.

@@ -17,44 +17,44 @@ pub struct RecordedJob {
     pub resources: Option<String>,
 }
 
-/// What a plugin has answered to the recorded jobs.
+/// What a plugin has answered in a replay of recorded jobs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Replayed {
     /// The plugin's name.
     pub plugin: String,
-    /// How many jobs were replayed.
+    /// The number of jobs that were replayed.
     pub jobs: u64,
-    /// Their events.
+    /// The number of their events.
     pub events: u64,
-    /// The calls of the plugin.
+    /// The number of calls of the plugin.
     pub calls: u64,
     /// The topics that the plugin handles and that a replay never calls, since eventlogs don't hold what leads to
     /// them, such as requests to change a job.
     pub not_called: Vec<String>,
-    /// Answers that are as recorded.
+    /// The number of answers that are as recorded.
     pub same: u64,
-    /// Answers that differ, and what was recorded and no loaded plugin asks for.
+    /// The number of answers that differ, and of records that no loaded plugin asks for.
     pub different: u64,
-    /// Answers that eventlogs don't tell of.
+    /// The number of answers that eventlogs don't record.
     pub not_compared: u64,
     /// All answers in the order of time.
     pub answers: Vec<ReplayedAnswer>,
-    /// How many jobs and single events could not be replayed.
+    /// The number of jobs and single events that could not be replayed.
     pub left_out: u64,
     /// The first of them, each with the reason.
     pub first_left_out: Vec<String>,
 }
 
-/// An answer beside what was recorded.
+/// An answer, compared with what was recorded.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReplayedAnswer {
     /// When, in seconds since the UNIX epoch.
     pub time: f64,
     /// The job that it is about.
     pub job: Option<JobId>,
-    /// The topic at which the plugin was called, `later` outside of any; of what the plugin didn't ask for, the
-    /// name of the event.
+    /// The topic at which the plugin was called, or `later` outside any topic. If the plugin didn't ask for it, the
+    /// name of the recorded event.
     pub topic: String,
     /// What it is about, such as `priority` or `dependency`.
     pub kind: &'static str,
@@ -62,24 +62,25 @@ pub struct ReplayedAnswer {
     pub answer: Option<String>,
     /// What was recorded.
     pub recorded: Option<String>,
-    /// How both compare.
-    pub verdict: ReplayVerdict,
+    /// How the two compare.
+    #[serde(rename = "verdict")]
+    pub comparison: ReplayComparison,
 }
 
 /// How an answer and the record compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum ReplayVerdict {
-    /// It was recorded so.
+pub enum ReplayComparison {
+    /// The record says the same.
     Same,
-    /// It was recorded otherwise, or not at all.
+    /// The record says something else, or nothing.
     Differs,
-    /// Eventlogs don't tell of it, or something else than the plugin decided.
+    /// Eventlogs don't record it, or something other than the plugin decided.
     NotCompared,
 }
 
 impl Replayed {
-    /// How many reasons are kept.
+    /// The maximum number of reasons that are kept.
     const REASONS: usize = 20;
 
     /// Counts a job or an event that could not be replayed.
@@ -91,10 +92,9 @@ impl Replayed {
     }
 }
 
-/// How a replay is made.
+/// The options of a replay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReplayOptions {
-    /// Don't take it as a difference when no loaded plugin asks for what was recorded: another one has, that
-    /// isn't loaded here.
+    /// Don't count a record as a difference if no loaded plugin asks for it: a plugin that isn't loaded here has.
     pub ignore_missing: bool,
 }

@@ -1,5 +1,5 @@
-//! One call of a handler: what it asks for is entered in the ledger, and nothing of it changes a job. Only what
-//! a plugin keeps for itself is kept.
+//! One call of a handler: what the handler asks for is entered in the ledger, and changes no job. Only commands that
+//! concern the plugin alone are carried out.
 
 use std::cell::Cell;
 
@@ -7,14 +7,16 @@ use super::driver::Driver;
 use super::ledger::Origin;
 use super::record::finishes;
 use crate::engine::agenda::Queued;
-use crate::engine::dispatch::answer::{Answer, Kind, Said, fault_text};
-use crate::engine::dispatch::asked;
-use crate::engine::dispatch::buffer::{Asked, CommandBuffer};
+use crate::engine::dispatch::buffer::{BufferContent, CommandBuffer};
 use crate::engine::dispatch::call::{Called, call_back};
 use crate::engine::dispatch::host::CallbackHost;
+use crate::engine::dispatch::overlay;
 use crate::engine::jobs::Record;
 use crate::engine::timers::Due;
-use crate::host::{Args, BoundHandler, Command, Detail, Fault, PluginKey, RemoteCall, RemoteWork};
+use crate::engine::transcript::{Action, Kind, Transcript, fault_text};
+use crate::host::{
+    Args, BoundHandler, Command, Detail, Fault, PluginKey, RemoteCall, RemoteSink, RemoteWork,
+};
 use crate::job::{JobId, State};
 use crate::topic::TopicId;
 
@@ -22,7 +24,7 @@ use crate::topic::TopicId;
 #[derive(Clone, Copy)]
 pub(super) struct Call<'a> {
     pub(super) topic: TopicId,
-    /// The scheme or the name of the event, at topics of families.
+    /// In a topic family, the scheme or the name of the event.
     pub(super) member: Option<&'a str>,
     pub(super) job: JobId,
     pub(super) detail: Detail<'a>,
@@ -39,14 +41,14 @@ impl Call<'_> {
 }
 
 impl Driver {
-    /// Calls one handler, and returns its answer.
-    pub(super) fn call(&mut self, bound: &BoundHandler, call: &Call<'_>) -> Answer {
+    /// Calls one handler, and returns the transcript.
+    pub(super) fn call(&mut self, bound: &BoundHandler, call: &Call<'_>) -> Transcript {
         let buffer = CommandBuffer::default();
         let result = {
             let core = &self.core;
             let plugin = Cell::new(&**bound.instance());
             let host = CallbackHost { core, plugin, current: Some(call.job), buffer: &buffer };
-            let job = core.job(call.job);
+            let job = core.jobs.job(call.job);
             let args = Args { host: &host, topic: call.topic, job, detail: call.detail };
             bound.call(&args, &core.plugins.ticks).0
         };
@@ -54,24 +56,24 @@ impl Driver {
             // As in a manager: a handler that fails changes no jobspec.
             buffer.drop_updates(0);
         }
-        let Asked { mut commands, noted, .. } = buffer.into_asked();
-        asked::forget(&mut self.core.jobs, noted);
-        let mut answer = Answer::default();
+        let BufferContent { mut commands, noted, .. } = buffer.into_content();
+        overlay::clear(&mut self.core.jobs, noted);
+        let mut transcript = Transcript::default();
         match &result {
-            Ok(outcome) => answer.add_outcome(outcome, Some(call.job)),
+            Ok(outcome) => transcript.add_outcome(outcome, Some(call.job)),
             Err(fault) => {
-                answer.failed = Some(fault_text(fault));
+                transcript.failed = Some(fault_text(fault));
                 if matches!(**fault, Fault::Panic(_)) {
                     commands.clear();
                 }
             }
         }
         self.calls += u64::from(bound.plugin() == self.reported);
-        let said = std::mem::take(&mut answer.said);
+        let actions = std::mem::take(&mut transcript.actions);
         let origin = self.origin(bound.plugin(), call.name());
-        said.into_iter().for_each(|said| self.ask(origin.clone(), said));
+        actions.into_iter().for_each(|action| self.ask(origin.clone(), action));
         self.take_commands(call.name(), commands);
-        answer
+        transcript
     }
 
     /// Does work that has come back to a plugin.
@@ -97,30 +99,30 @@ impl Driver {
 
     /// Where and when a plugin asks for something.
     pub(super) fn origin(&self, plugin: PluginKey, topic: String) -> Origin {
-        Origin { time: self.core.clock.now, topic, is_reported: plugin == self.reported }
+        Origin { time: self.core.turn.clock.now, topic, is_reported: plugin == self.reported }
     }
 
     fn take_commands(&mut self, topic: String, commands: Vec<Queued>) {
         for Queued { plugin, command } in commands {
             let origin = self.origin(plugin, topic.clone());
-            for said in said_of(&command) {
-                self.ask(origin.clone(), said);
+            for action in actions_of(&command) {
+                self.ask(origin.clone(), action);
             }
             self.keep(plugin, command);
         }
     }
 
     /// Enters what was asked for in the ledger.
-    fn ask(&mut self, origin: Origin, said: Said) {
-        let job = said.job.and_then(|id| self.core.job(id));
-        let is_present = job.is_some_and(|job| match said.kind {
-            Kind::Priority => job.priority().is_some_and(|now| now.to_string() == said.text),
-            Kind::Urgency => job.urgency().value().to_string() == said.text,
+    fn ask(&mut self, origin: Origin, action: Action) {
+        let job = action.job.and_then(|id| self.core.jobs.job(id));
+        let is_present = job.is_some_and(|job| match action.kind {
+            Kind::Priority => job.priority().is_some_and(|now| now.to_string() == action.text),
+            Kind::Urgency => job.urgency().value().to_string() == action.text,
             _ => false,
         });
         if !is_present {
-            let place = said.job.map_or(0, |id| self.place(id));
-            self.ledger.ask(origin, place, said);
+            let place = action.job.map_or(0, |id| self.place(id));
+            self.ledger.ask(origin, place, action);
         }
     }
 
@@ -129,14 +131,14 @@ impl Driver {
         let core = &mut self.core;
         match command {
             Command::StartTimer { key, at, work } => {
-                core.start_timer(at, Due::Plugin(plugin, key, work));
+                core.timers.start(&mut core.turn.effects, at, Due::Plugin(plugin, key, work));
             }
             Command::CancelTimer { key } => core.timers.stop_plugin_timer(key),
             Command::NotifyAtJobEnd { job, work } => match core.jobs.get_mut(job) {
                 Some(record) if !has_ended(record) => {
                     record.async_work.at_end.push((plugin, work));
                 }
-                _ => self.returned.push(RemoteCall { plugin, work }),
+                _ => self.returned.send(RemoteCall { plugin, work }),
             },
             Command::Subscribe { job } => {
                 if let Some(record) = core.jobs.get_mut(job) {
@@ -164,8 +166,8 @@ impl Driver {
 }
 
 /// What a command asks for, in the words of the record.
-fn said_of(command: &Command) -> Vec<Said> {
-    let one = |kind, job: JobId, text| vec![Said { kind, job: Some(job), text }];
+fn actions_of(command: &Command) -> Vec<Action> {
+    let one = |kind, job: JobId, text| vec![Action { kind, job: Some(job), text }];
     match command {
         // The note of a failure is in the exception that follows.
         Command::FinishProlog { job, description, status, .. } => {
@@ -177,15 +179,14 @@ fn said_of(command: &Command) -> Vec<Said> {
         // Slurm's prologs are processes, which are not run here.
         Command::FailPrep(_) => Vec::new(),
         command => {
-            let mut answer = Answer::default();
-            answer.add_command(command);
-            answer.said
+            let mut transcript = Transcript::default();
+            transcript.add_command(command);
+            transcript.actions
         }
     }
 }
 
-/// Whether the job has ended, so that who waits for its end is called at once.
+/// Whether the job has ended, so that plugins that wait for its end are called at once.
 fn has_ended(record: &Record) -> bool {
-    record.job.state == State::Inactive
-        || record.job.end_event.as_deref().is_some_and(|end| end.name == "exception")
+    record.job.state == State::Inactive || record.job.is_ended_by_exception()
 }

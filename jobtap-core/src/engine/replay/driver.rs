@@ -1,34 +1,18 @@
-//! The time, and the recorded events in their order.
+//! What a replay works on.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::api::{RecordedJob, ReplayOptions, Replayed};
+use super::api::Replayed;
 use super::ledger::Ledger;
 use super::log::Log;
-use super::record::recorded;
-use super::topics::not_called;
-use crate::engine::api::{Effect, StartError, TimerId};
+use crate::engine::api::TimerId;
 use crate::engine::core::Core;
-use crate::engine::dispatch::loading;
-use crate::engine::timers::Due;
-use crate::engine::{Engine, Setup};
-use crate::eventlog::EventEntry;
-use crate::host::{PluginKey, RemoteCall, RemoteSink};
+use crate::host::{PluginKey, RemoteQueue};
 use crate::job::{JobId, Timestamp};
-
-/// How many timers fire between two events. The others of that time fire together at its end, so that a timer
-/// of each second doesn't fill a year without jobs.
-const TIMERS: u32 = 100_000;
-
-/// Seconds after which work that was sent to a plugin has reached it.
-///
-/// In a manager it arrives after all that the same input has led to, and eventlogs don't show inputs. So it arrives
-/// before the first event of a plugin that nothing else explains, or at the latest after this time.
-const LATENCY: f64 = 0.01;
 
 /// The recorded jobs, and the plugins that see them.
 pub(super) struct Driver {
@@ -37,132 +21,20 @@ pub(super) struct Driver {
     pub(super) reported: PluginKey,
     pub(super) ledger: Ledger,
     pub(super) calls: u64,
-    pub(super) returned: Arc<Returned>,
-    /// When the first of what is to come back was sent.
-    sent: Option<Timestamp>,
-    /// Jobs whose priority comes later.
-    pub(super) unprioritised: FxHashSet<JobId>,
+    pub(super) returned: Arc<RemoteQueue>,
+    /// When the first of the calls in `returned` was sent.
+    pub(super) sent: Option<Timestamp>,
+    /// Jobs whose priority a plugin gives later.
+    pub(super) unprioritized: FxHashSet<JobId>,
     pub(super) logs: Vec<Log>,
-    by_id: FxHashMap<JobId, usize>,
+    pub(super) by_id: FxHashMap<JobId, usize>,
     /// Timers by the bits of their times, which have the order of the times, since these are positive.
-    timers: BinaryHeap<Reverse<(u64, TimerId)>>,
+    pub(super) timers: BinaryHeap<Reverse<(u64, TimerId)>>,
     pub(super) report: Replayed,
 }
 
-/// What comes back to plugins.
-#[derive(Default)]
-pub(super) struct Returned(Mutex<VecDeque<RemoteCall>>);
-
-impl Returned {
-    pub(super) fn push(&self, call: RemoteCall) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(call);
-    }
-
-    fn pop(&self) -> Option<RemoteCall> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-}
-
-impl RemoteSink for Returned {
-    fn send(&self, call: RemoteCall) {
-        self.push(call);
-    }
-}
-
 impl Driver {
-    /// Reads the jobs, and loads the plugins.
-    pub(super) fn start(
-        setup: Setup,
-        plugin: &str,
-        jobs: Vec<RecordedJob>,
-    ) -> Result<Self, StartError> {
-        let mut report = Replayed { plugin: plugin.to_owned(), ..Replayed::default() };
-        let mut logs = Vec::new();
-        for job in jobs {
-            let id = job.id;
-            match Log::read(job) {
-                Ok(log) => logs.push(log),
-                Err(reason) => report.leave_out(format!("{id}: {reason}")),
-            }
-        }
-        let times = logs.iter().filter_map(|log| Some(log.entries.first()?.timestamp));
-        let start = times.min_by(Timestamp::total_cmp).unwrap_or_default();
-        let returned: Arc<Returned> = Arc::default();
-        let setup = Setup { remote: Arc::clone(&returned) as Arc<dyn RemoteSink>, ..setup };
-        let mut engine = Engine::new(start, setup)?;
-        let core = &mut engine.core;
-        let (_, name) = loading::names_of(plugin);
-        let loaded = core.plugins.stack.find(name).map(|plugin| plugin.key());
-        let reported = match loaded {
-            Some(key) => key,
-            None => {
-                loading::load_named(core, plugin, None).map_err(|error| StartError(error.text))?
-            }
-        };
-        report.not_called =
-            core.plugins.stack.get(reported).map_or_else(Vec::new, |p| not_called(p));
-        // What `conf.update` has asked for.
-        engine.run();
-        let mut ledger = Ledger::default();
-        for log in &logs {
-            let entries: Vec<&EventEntry> = log.entries.iter().map(|entry| &**entry).collect();
-            ledger.add(log.id, recorded(log.id, &entries));
-        }
-        let by_id = logs.iter().zip(0..).map(|(log, index)| (log.id, index)).collect();
-        let (core, timers) = (engine.core, BinaryHeap::new());
-        Ok(Self {
-            core,
-            reported,
-            ledger,
-            calls: 0,
-            returned,
-            sent: None,
-            unprioritised: FxHashSet::default(),
-            logs,
-            by_id,
-            timers,
-            report,
-        })
-    }
-
-    /// Replays all events in the order of their times; those of a job stay in their own order.
-    pub(super) fn run(mut self, options: ReplayOptions) -> Replayed {
-        let mut queue: BinaryHeap<Reverse<(u64, JobId, usize)>> = BinaryHeap::new();
-        for (log, index) in self.logs.iter().zip(0..) {
-            if let Some(entry) = log.upcoming().first() {
-                queue.push(Reverse((bits(entry.timestamp), log.id, index)));
-            }
-        }
-        self.report.jobs = self.logs.len() as u64;
-        self.note_effects();
-        self.receive();
-        while let Some(Reverse((at, id, index))) = queue.pop() {
-            self.pass(at);
-            if self.is_unexplained(index) {
-                self.receive();
-            }
-            self.core.clock.now = time(at);
-            self.step(index);
-            self.note_effects();
-            let upcoming = self.logs.get(index).and_then(|log| log.upcoming().first());
-            if let Some(entry) = upcoming {
-                queue.push(Reverse((bits(entry.timestamp).max(at), id, index)));
-            }
-        }
-        let Self { ledger, calls, mut report, returned, core, .. } = self;
-        report.calls = calls;
-        ledger.finish(options.ignore_missing, &mut report);
-        // What is left to do may own handles that refer to the queue.
-        drop(core);
-        while returned.pop().is_some() {}
-        report
-    }
-
-    /// How many events of a job were applied.
+    /// The number of events of a job that were applied.
     pub(super) fn place(&self, id: JobId) -> usize {
         self.log(id).map_or(0, |log| log.next)
     }
@@ -170,89 +42,4 @@ impl Driver {
     pub(super) fn log(&self, id: JobId) -> Option<&Log> {
         self.logs.get(*self.by_id.get(&id)?)
     }
-
-    /// Lets the time pass until `end`: what was sent to plugins arrives, and their timers fire.
-    fn pass(&mut self, end: u64) {
-        let mut fired = 0u32;
-        loop {
-            let timer = self.timers.peek().map(|Reverse((due, _))| *due).filter(|due| *due <= end);
-            let arrival = self.sent.map(|sent| bits(sent + LATENCY)).filter(|due| *due < end);
-            let is_arrival = arrival.is_some_and(|at| timer.is_none_or(|timer| at < timer));
-            let next = if is_arrival { arrival } else { timer };
-            // What is set for the same moment again and again would never end.
-            let Some(due) = next.filter(|_| fired < 2 * TIMERS) else { break };
-            fired += 1;
-            if is_arrival {
-                self.receive();
-            } else {
-                let at = if fired < TIMERS { due } else { end };
-                self.core.clock.now = time(at.max(bits(self.core.clock.now)));
-                self.fire();
-            }
-        }
-    }
-
-    /// Fires the next timer.
-    fn fire(&mut self) {
-        let Some(Reverse((_, timer))) = self.timers.pop() else { return };
-        // The engine's own timers end jobs, which the record does here.
-        if let Some(Due::Plugin(plugin, _, work)) = self.core.timers.fire(timer) {
-            self.resume(plugin, work);
-            self.note_effects();
-        }
-    }
-
-    /// Takes over what plugins have set in motion: timers, and work that will come back.
-    fn note_effects(&mut self) {
-        for effect in std::mem::take(&mut self.core.effects).after {
-            if let Effect::Timer { id, at } = effect {
-                self.timers.push(Reverse((bits(at), id)));
-            }
-        }
-        if self.sent.is_none() && !self.returned.is_empty() {
-            self.sent = Some(self.core.clock.now);
-        }
-    }
-
-    /// Does what has come back to plugins, but not what that sends in its turn. The time is that at which it was
-    /// sent, so that timers which it sets fire no later than they did.
-    fn receive(&mut self) {
-        if let Some(sent) = self.sent.take() {
-            self.core.clock.now = sent;
-        }
-        let calls: Vec<RemoteCall> = std::iter::from_fn(|| self.returned.pop()).collect();
-        calls.into_iter().for_each(|RemoteCall { plugin, work }| self.resume(plugin, work));
-        self.note_effects();
-    }
-
-    /// Whether the next event of a log is one of plugins that none has asked for yet.
-    fn is_unexplained(&self, index: usize) -> bool {
-        self.sent.is_some()
-            && self.logs.get(index).is_some_and(|log| {
-                self.ledger.is_unexplained(log.id, log.next)
-                    || log.upcoming().first().is_some_and(|entry| entry.name == "priority")
-                        && self.unprioritised.contains(&log.id)
-            })
-    }
-
-    /// Applies the next event of a log.
-    pub(super) fn step(&mut self, index: usize) {
-        let Some(log) = self.logs.get_mut(index) else { return };
-        let Some(entry) = log.upcoming().first().map(Arc::clone) else { return };
-        let id = log.id;
-        self.report.events += 1;
-        match (&*entry.name, log.jobspec.take()) {
-            ("submit", Some(jobspec)) => self.submit(index, id, jobspec, &entry),
-            _ => self.apply(index, id, &entry),
-        }
-    }
-}
-
-/// The bits of a time, which have the order of times that are positive.
-fn bits(time: Timestamp) -> u64 {
-    time.as_secs().max(0.0).to_bits()
-}
-
-fn time(bits: u64) -> Timestamp {
-    Timestamp::from_secs(f64::from_bits(bits))
 }

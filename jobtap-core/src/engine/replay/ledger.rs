@@ -1,13 +1,13 @@
-//! What plugins have asked for beside what was recorded.
+//! What plugins have asked for, compared with what was recorded.
 //!
-//! What is asked for at one moment stands in the log from that moment on, so it is matched with the first event
-//! behind it that records the same.
+//! What a plugin asks for at some moment is logged after that moment, so it is matched with the first later event that
+//! records the same.
 
 use rustc_hash::FxHashMap;
 
-use super::api::{ReplayVerdict, Replayed, ReplayedAnswer};
+use super::api::{ReplayComparison, Replayed, ReplayedAnswer};
 use super::record::{Recorded, is_logged};
-use crate::engine::dispatch::answer::{Kind, Said};
+use crate::engine::transcript::{Action, Kind};
 use crate::job::{JobId, Timestamp};
 
 /// Where and when something was asked for.
@@ -15,22 +15,22 @@ use crate::job::{JobId, Timestamp};
 pub(super) struct Origin {
     pub(super) time: Timestamp,
     pub(super) topic: String,
-    /// By the plugin that is reported.
+    /// Whether the plugin that is reported has asked for it.
     pub(super) is_reported: bool,
 }
 
 #[derive(Debug)]
-struct Asked {
+struct RequestedAction {
     origin: Origin,
-    /// How many events of the job were applied then.
+    /// The number of events of the job that were applied then.
     place: usize,
-    said: Said,
+    action: Action,
 }
 
 #[derive(Debug, Default)]
 struct OfJob {
     recorded: Vec<Recorded>,
-    asked: Vec<Asked>,
+    requested: Vec<RequestedAction>,
 }
 
 /// All that was asked for, by job.
@@ -47,13 +47,13 @@ impl Ledger {
     }
 
     /// Adds what a plugin has asked for, when `place` events of the job were applied.
-    pub(super) fn ask(&mut self, origin: Origin, place: usize, said: Said) {
-        let job = said.job.and_then(|id| self.jobs.get_mut(&id));
-        match job.filter(|_| is_logged(said.kind)) {
-            Some(job) => job.asked.push(Asked { origin, place, said }),
+    pub(super) fn ask(&mut self, origin: Origin, place: usize, action: Action) {
+        let job = action.job.and_then(|id| self.jobs.get_mut(&id));
+        match job.filter(|_| is_logged(action.kind)) {
+            Some(job) => job.requested.push(RequestedAction { origin, place, action }),
             None => {
-                let Said { kind, job, text } = said;
-                self.compared(origin, job, kind, Some(text), None, ReplayVerdict::NotCompared);
+                let Action { kind, job, text } = action;
+                self.compared(origin, job, kind, Some(text), None, ReplayComparison::NotCompared);
             }
         }
     }
@@ -66,34 +66,35 @@ impl Ledger {
         kind: Kind,
         answer: Option<String>,
         recorded: Option<String>,
-        verdict: ReplayVerdict,
+        comparison: ReplayComparison,
     ) {
         if origin.is_reported {
             let (time, topic, kind) = (origin.time.as_secs(), origin.topic, kind.word());
-            self.rows.push(ReplayedAnswer { time, job, topic, kind, answer, recorded, verdict });
+            self.rows.push(ReplayedAnswer { time, job, topic, kind, answer, recorded, comparison });
         }
     }
 
-    /// Takes a recorded priority as given by the answer to a call, which compares it.
+    /// Marks a recorded priority as used, since the call that gave it compares the two.
     pub(super) fn take_priority(&mut self, id: JobId, place: usize) {
         let recorded = self.jobs.get_mut(&id).map(|job| &mut job.recorded);
-        let of_place = |it: &&mut Recorded| it.place == place && it.said.kind == Kind::Priority;
+        let of_place = |it: &&mut Recorded| it.place == place && it.action.kind == Kind::Priority;
         if let Some(found) = recorded.into_iter().flatten().find(of_place) {
             found.used = true;
         }
     }
 
-    /// Whether an event records something of plugins that none has asked for yet.
+    /// Whether an event records something from a plugin that none has asked for yet.
     pub(super) fn is_unexplained(&self, id: JobId, place: usize) -> bool {
         let Some(job) = self.jobs.get(&id) else { return false };
         // The records are in the order of their places.
         let begin = job.recorded.partition_point(|it| it.place < place);
         let of_place = job.recorded.iter().skip(begin).take_while(|it| it.place == place);
-        let is_asked = |it: &Recorded| job.asked.iter().any(|asked| asked.said == it.said);
-        of_place.filter(|it| it.said.kind != Kind::Priority).any(|it| !is_asked(it))
+        let is_requested =
+            |it: &Recorded| job.requested.iter().any(|requested| requested.action == it.action);
+        of_place.filter(|it| it.action.kind != Kind::Priority).any(|it| !is_requested(it))
     }
 
-    /// Matches all of it, and writes it into the report.
+    /// Matches everything that was asked for with the records, and writes the result into the report.
     pub(super) fn finish(mut self, ignore_missing: bool, report: &mut Replayed) {
         let mut jobs: Vec<(JobId, OfJob)> = self.jobs.drain().collect();
         jobs.sort_by_key(|(id, _)| *id);
@@ -103,10 +104,10 @@ impl Ledger {
         // Stable: what was answered at the same moment stays in its order.
         self.rows.sort_by(|a, b| a.time.total_cmp(&b.time));
         for row in &self.rows {
-            *match row.verdict {
-                ReplayVerdict::Same => &mut report.same,
-                ReplayVerdict::Differs => &mut report.different,
-                ReplayVerdict::NotCompared => &mut report.not_compared,
+            *match row.comparison {
+                ReplayComparison::Same => &mut report.same,
+                ReplayComparison::Differs => &mut report.different,
+                ReplayComparison::NotCompared => &mut report.not_compared,
             } += 1;
         }
         report.answers = self.rows;
@@ -114,54 +115,64 @@ impl Ledger {
 }
 
 fn match_job(id: JobId, job: OfJob, ignore_missing: bool, rows: &mut Vec<ReplayedAnswer>) {
-    let OfJob { mut recorded, asked } = job;
-    // The plugin that is reported goes first, so that another one doesn't take what is its own.
-    let (reported, others): (Vec<Asked>, Vec<Asked>) =
-        asked.into_iter().partition(|asked| asked.origin.is_reported);
-    let mut row = |asked: Asked, recorded: Option<String>, verdict| {
-        let Asked { origin: Origin { time, topic, .. }, said, .. } = asked;
-        let (time, kind, answer) = (time.as_secs(), said.kind.word(), Some(said.text));
-        rows.push(ReplayedAnswer { time, job: Some(id), topic, kind, answer, recorded, verdict });
+    let OfJob { mut recorded, requested } = job;
+    // The plugin that is reported goes first, so that another one doesn't take its records.
+    let (reported, others): (Vec<RequestedAction>, Vec<RequestedAction>) =
+        requested.into_iter().partition(|requested| requested.origin.is_reported);
+    let mut row = |requested: RequestedAction, recorded: Option<String>, comparison| {
+        let RequestedAction { origin: Origin { time, topic, .. }, action, .. } = requested;
+        let (time, kind, answer) = (time.as_secs(), action.kind.word(), Some(action.text));
+        rows.push(ReplayedAnswer {
+            time,
+            job: Some(id),
+            topic,
+            kind,
+            answer,
+            recorded,
+            comparison,
+        });
     };
     let mut left = Vec::new();
     let mut removes = Vec::new();
-    for asked in reported {
-        match take(&mut recorded, &asked) {
+    for requested in reported {
+        match take(&mut recorded, &requested) {
             Taken::Recorded(text) => {
-                if let Some(added) = asked.said.text.strip_prefix("adds ") {
+                if let Some(added) = requested.action.text.strip_prefix("adds ") {
                     removes.push(format!("removes {added}"));
                 }
-                row(asked, Some(text), ReplayVerdict::Same);
+                row(requested, Some(text), ReplayComparison::Same);
             }
             Taken::WasThere => {}
-            Taken::Nothing => left.push(asked),
+            Taken::Nothing => left.push(requested),
         }
     }
-    for asked in &others {
-        let _ = take(&mut recorded, asked);
+    for requested in &others {
+        let _ = take(&mut recorded, requested);
     }
-    // Beside an answer without a match stands what was recorded of the same thing.
-    for asked in left {
+    // An answer without a match is shown beside what was recorded about the same thing.
+    for requested in left {
         let alike = |it: &&mut Recorded| {
-            !it.used && it.place >= asked.place && subject(&it.said) == subject(&asked.said)
+            !it.used
+                && it.place >= requested.place
+                && subject(&it.action) == subject(&requested.action)
         };
         let beside = recorded.iter_mut().find(alike).map(|it| {
             it.used = true;
-            it.said.text.clone()
+            it.action.text.clone()
         });
-        row(asked, beside, ReplayVerdict::Differs);
+        row(requested, beside, ReplayComparison::Differs);
     }
-    // What a plugin has added it removes too, unless that is up to work that isn't run here.
-    let is_missing = |it: &Recorded| it.is_of_plugins || removes.contains(&it.said.text);
+    // A plugin also removes what it has added, unless that is left to work that isn't run here.
+    let is_missing = |it: &Recorded| it.is_of_plugins || removes.contains(&it.action.text);
     for it in recorded.into_iter().filter(|it| !ignore_missing && !it.used && is_missing(it)) {
         rows.push(ReplayedAnswer {
             time: it.time.as_secs(),
             job: Some(id),
             topic: it.event,
-            kind: it.said.kind.word(),
+            kind: it.action.kind.word(),
             answer: None,
-            recorded: Some(it.said.text),
-            verdict: ReplayVerdict::Differs,
+            recorded: Some(it.action.text),
+            comparison: ReplayComparison::Differs,
         });
     }
 }
@@ -174,37 +185,37 @@ enum Taken {
     Nothing,
 }
 
-/// Takes what was asked for out of the record.
-fn take(recorded: &mut [Recorded], asked: &Asked) -> Taken {
-    let mut found = recorded.iter_mut().filter(|it| it.said == asked.said);
+/// Marks the record of what was asked for as used.
+fn take(recorded: &mut [Recorded], requested: &RequestedAction) -> Taken {
+    let mut found = recorded.iter_mut().filter(|it| it.action == requested.action);
     let mut was_there = false;
     let next = found.find(|it| {
-        // Used: it was asked for before, and its event may be still to come.
-        was_there |= it.used || it.place < asked.place;
-        !it.used && it.place >= asked.place
+        // If it is used, it was asked for before, and its event may be yet to come.
+        was_there |= it.used || it.place < requested.place;
+        !it.used && it.place >= requested.place
     });
     match next {
         Some(it) => {
             it.used = true;
-            Taken::Recorded(it.said.text.clone())
+            Taken::Recorded(it.action.text.clone())
         }
-        None if was_there && is_idempotent(asked.said.kind) => Taken::WasThere,
+        None if was_there && is_idempotent(requested.action.kind) => Taken::WasThere,
         None => Taken::Nothing,
     }
 }
 
-/// Whether asking a second time for the same changes nothing, so that nothing is recorded.
+/// Whether asking for the same thing a second time changes nothing, so that nothing is recorded.
 const fn is_idempotent(kind: Kind) -> bool {
     matches!(kind, Kind::Dependency | Kind::Prolog | Kind::Epilog | Kind::Urgency | Kind::Priority)
 }
 
-/// What something is about, so that the answer and the record of the same thing can stand beside each other.
-fn subject(said: &Said) -> (Kind, &str) {
-    let word = |separator| said.text.split(separator).next().unwrap_or_default();
-    let about = match said.kind {
+/// What something is about, so that the answer and the record about the same thing can be shown side by side.
+fn subject(action: &Action) -> (Kind, &str) {
+    let word = |separator| action.text.split(separator).next().unwrap_or_default();
+    let about = match action.kind {
         Kind::Jobspec => word(" = "),
         Kind::Dependency | Kind::Prolog | Kind::Epilog | Kind::Event => word(" "),
         _ => "",
     };
-    (said.kind, about)
+    (action.kind, about)
 }

@@ -1,10 +1,8 @@
-//! The events of a job as what plugins can have asked for, in the same words as their commands.
+//! What plugins can have asked for, as the events of a job record it, in the same words as their
+//! commands.
 
-use serde_json::Value;
-
-use crate::engine::dispatch::answer::{Kind, Said};
-use crate::engine::events::{field, text_field};
-use crate::eventlog::{EventEntry, KNOWN_EVENTS};
+use crate::engine::transcript::{Action, Kind};
+use crate::eventlog::{Context, Event, EventEntry, Name, Raised};
 use crate::job::{JobId, Timestamp};
 
 /// One thing that an event records.
@@ -15,8 +13,8 @@ pub(super) struct Recorded {
     pub(super) time: Timestamp,
     /// The name of the event.
     pub(super) event: String,
-    pub(super) said: Said,
-    /// Only plugins ask for this, so that one of them should.
+    pub(super) action: Action,
+    /// Only plugins ask for this, so one of the loaded ones should.
     pub(super) is_of_plugins: bool,
     /// A plugin has asked for it.
     pub(super) used: bool,
@@ -35,19 +33,20 @@ const COMMON_EXCEPTIONS: [&str; 9] = [
     "timeout",
 ];
 
-/// What the events of a log record.
+/// What the events of a log record. An event that lacks something records nothing.
 pub(super) fn recorded(id: JobId, log: &[&EventEntry]) -> Vec<Recorded> {
-    let accepted = log.iter().position(|entry| entry.name == "validate").unwrap_or(0);
+    let accepted = log.iter().position(|entry| entry.name == Name::Validate).unwrap_or(0);
     let mut all = Vec::new();
     for (place, entry) in log.iter().enumerate() {
         // Users and the manager change a job only after it was accepted.
         let is_early = place < accepted;
-        says(entry, |kind, text, only_plugins| {
+        let Ok(event) = entry.event() else { continue };
+        says(&event, |kind, text, only_plugins| {
             all.push(Recorded {
                 place,
                 time: entry.timestamp,
                 event: entry.name.to_string(),
-                said: Said { kind, job: Some(id), text },
+                action: Action { kind, job: Some(id), text },
                 is_of_plugins: only_plugins || is_early,
                 used: false,
             });
@@ -56,7 +55,7 @@ pub(super) fn recorded(id: JobId, log: &[&EventEntry]) -> Vec<Recorded> {
     all
 }
 
-/// Whether eventlogs tell of what a plugin asks for.
+/// Whether eventlogs record what a plugin asks for.
 pub(super) const fn is_logged(kind: Kind) -> bool {
     matches!(
         kind,
@@ -74,76 +73,78 @@ pub(super) const fn is_logged(kind: Kind) -> bool {
     )
 }
 
-fn says(entry: &EventEntry, mut add: impl FnMut(Kind, String, bool)) {
-    let description = || text_field(entry, "description");
-    let context = entry.context.as_ref();
-    match &*entry.name {
-        "dependency-add" => add(Kind::Dependency, format!("adds {}", description()), true),
-        "dependency-remove" => add(Kind::Dependency, format!("removes {}", description()), false),
-        "prolog-start" => add(Kind::Prolog, format!("starts {}", description()), true),
-        "epilog-start" => add(Kind::Epilog, format!("starts {}", description()), true),
-        "prolog-finish" => add(Kind::Prolog, finishes(description(), status(entry)), false),
-        "epilog-finish" => add(Kind::Epilog, finishes(description(), status(entry)), false),
-        "exception" => {
-            if let Some(raised) = entry.exception() {
-                let (kind, severity, note) = (raised.kind, raised.severity, raised.note);
-                let is_own = !COMMON_EXCEPTIONS.contains(&kind);
-                add(Kind::Exception, format!("{kind}, severity {severity}: {note}"), is_own);
-            }
+/// Adds what an event records, in the words of commands.
+fn says(event: &Event<'_>, mut add: impl FnMut(Kind, String, bool)) {
+    match event {
+        Event::DependencyAdd { description } => {
+            add(Kind::Dependency, format!("adds {description}"), true);
         }
-        "jobspec-update" => {
-            for (path, value) in context.into_iter().flat_map(|context| context.iter()) {
+        Event::DependencyRemove { description } => {
+            add(Kind::Dependency, format!("removes {description}"), false);
+        }
+        Event::PrologStart { description } => {
+            add(Kind::Prolog, format!("starts {description}"), true);
+        }
+        Event::EpilogStart { description } => {
+            add(Kind::Epilog, format!("starts {description}"), true);
+        }
+        Event::PrologFinish { description, status } => {
+            add(Kind::Prolog, finishes(description, i64::from(*status)), false);
+        }
+        Event::EpilogFinish { description, status } => {
+            add(Kind::Epilog, finishes(description, i64::from(*status)), false);
+        }
+        Event::Exception(Raised { kind, severity, note, .. }) => {
+            let is_own = !COMMON_EXCEPTIONS.contains(kind);
+            add(Kind::Exception, format!("{kind}, severity {severity}: {note}"), is_own);
+        }
+        Event::JobspecUpdate(updates) => {
+            for (path, value) in updates.iter() {
                 add(Kind::Jobspec, format!("{path} = {value}"), false);
             }
         }
-        "priority" => {
-            if let Some(priority) = field(entry, "priority") {
-                add(Kind::Priority, priority.to_string(), false);
+        Event::Priority { priority } => add(Kind::Priority, priority.to_string(), false),
+        Event::Urgency { urgency, .. } => add(Kind::Urgency, urgency.to_string(), false),
+        Event::ResourceUpdate { expiration } => {
+            add(Kind::Expiration, expiration.to_string(), false);
+        }
+        Event::Memo(memo) => add(Kind::Memo, json_of(memo), false),
+        Event::SetFlags(flags) => {
+            for flag in flags {
+                add(Kind::Flag, flag.name().to_owned(), false);
             }
         }
-        "urgency" => {
-            if let Some(urgency) = field(entry, "urgency") {
-                add(Kind::Urgency, urgency.to_string(), false);
-            }
-        }
-        "resource-update" => {
-            if let Some(at) = field(entry, "expiration").and_then(Value::as_f64) {
-                add(Kind::Expiration, at.to_string(), false);
-            }
-        }
-        "memo" => add(Kind::Memo, json_of(entry), false),
-        "set-flags" => {
-            let flags = field(entry, "flags").and_then(Value::as_array);
-            for flag in flags.into_iter().flatten().filter_map(Value::as_str) {
-                add(Kind::Flag, flag.to_owned(), false);
-            }
-        }
-        name if !KNOWN_EVENTS.contains(&name) && !is_of_flux(name) => {
-            let context = context.map(|_| format!(" {}", json_of(entry)));
+        // A debug event that only Flux has.
+        Event::Other { name, .. } if name.starts_with("debug.") => {}
+        Event::Other { name, context } => {
+            let context = context.map(|context| format!(" {}", json_of(context)));
             add(Kind::Event, format!("{name}{}", context.unwrap_or_default()), true);
         }
-        _ => {}
+        // No plugin asks for these.
+        Event::Submit(_)
+        | Event::Validate
+        | Event::Invalidate
+        | Event::Depend
+        | Event::Alloc(_)
+        | Event::Start
+        | Event::Finish { .. }
+        | Event::Release { .. }
+        | Event::Free
+        | Event::Clean
+        | Event::FluxRestart
+        | Event::Annotations(_)
+        | Event::DebugAllocRequest
+        | Event::DebugStartRequest
+        | Event::DebugExecReattachStart
+        | Event::DebugExecReattachFinish => {}
     }
 }
 
-/// `debug.*` are events of Flux's own, which jobs with the flag `debug` have.
-fn is_of_flux(name: &str) -> bool {
-    name.starts_with("debug.")
+fn json_of(context: &Context) -> String {
+    serde_json::to_string(context).unwrap_or_default()
 }
 
-fn json_of(entry: &EventEntry) -> String {
-    entry
-        .context
-        .as_ref()
-        .and_then(|context| serde_json::to_string(context).ok())
-        .unwrap_or_default()
-}
-
-fn status(entry: &EventEntry) -> i64 {
-    field(entry, "status").and_then(Value::as_i64).unwrap_or_default()
-}
-
-/// That a prolog or epilog finishes.
+/// The text that says that a prolog or epilog finishes.
 pub(super) fn finishes(description: &str, status: i64) -> String {
     format!("finishes {description} with {status}")
 }

@@ -1,7 +1,7 @@
-//! Queues that are for some users and groups only: `policy.access` (RFC 33).
+//! Queues that only some users and groups may use: `policy.access` (RFC 33).
 //!
-//! The owner of the instance has access to all queues. Who another user is by name, and in which groups, the
-//! system has to be asked before ([`Users`](super::users::Users)).
+//! The owner of the instance has access to all queues. For other users, [`Users`](crate::engine::submissions::users::Users) must have looked
+//! up the user's name and groups in the system before.
 
 use crate::engine::api::{Cred, RequestError, Requester};
 use crate::engine::core::Core;
@@ -10,7 +10,7 @@ use crate::job::Uid;
 use crate::jobspec::Jobspec;
 use crate::queue::Queue;
 
-/// Whether it depends on the user which queues this request may use.
+/// Whether the queues that this request may use depend on its user.
 pub(super) fn is_restricted(core: &Core, cred: Cred) -> bool {
     !cred.owner && core.alloc.queues.iter().any(|queue| !queue.access().is_open())
 }

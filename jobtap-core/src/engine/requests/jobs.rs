@@ -5,18 +5,19 @@ use std::collections::VecDeque;
 use serde_json::{Map, Value, json};
 
 use super::slurm::begin;
-use crate::engine::agenda::Work;
-use crate::engine::api::{Cred, Exception, ReplyTo, RequestError};
+use crate::engine::agenda::{Agenda, Work};
+use crate::engine::api::{Cred, Effects, Exception, ReplyTo, RequestError};
 use crate::engine::core::Core;
-use crate::engine::jobs::Record;
-use crate::engine::{events, exec};
-use crate::eventlog::EventEntry;
+use crate::engine::exec;
+use crate::engine::jobs::{Jobs, Record};
+use crate::engine::turn::Turn;
+use crate::eventlog::{Event, EventEntry, Raised};
 use crate::host::errno::{EINVAL, ENOENT, EPERM, EPROTO};
 use crate::job::{JobId, Signal, State, StateSet, Uid, Urgency, merge_annotations};
 use crate::topic::TopicId;
 
-/// How many bytes of JSON one memo may have, and all memos of a job together: they are in memory and in
-/// each listing as long as the job is.
+/// The maximum size of one memo, and of all memos of a job together, in bytes of JSON: they stay in memory and in each
+/// listing as long as the job does.
 const MAX_MEMO: usize = 64 * 1024;
 
 fn refuse<T>(errno: i32, text: impl Into<String>) -> Result<T, RequestError> {
@@ -27,14 +28,14 @@ fn refuse<T>(errno: i32, text: impl Into<String>) -> Result<T, RequestError> {
 /// jobs only, and nothing can be done to an inactive job. `errno` is for jobs that are unknown or
 /// inactive: Flux's services differ there.
 fn active_job<'a>(
-    core: &'a Core,
+    jobs: &'a Jobs,
     cred: Cred,
     id: JobId,
     errno: i32,
     unknown: &str,
     guests: &str,
 ) -> Result<&'a Record, RequestError> {
-    let record = core.accepted_or(id, errno, unknown)?;
+    let record = jobs.accepted(id, errno, unknown)?;
     if record.job.state == State::Inactive {
         return refuse(errno, "job is inactive");
     }
@@ -46,26 +47,35 @@ fn active_job<'a>(
 
 /// `job-manager.raise`.
 pub(super) fn raise(
-    core: &mut Core,
+    turn: &mut Turn,
+    jobs: &mut Jobs,
     cred: Cred,
     id: JobId,
     exception: &Exception,
 ) -> Result<(), RequestError> {
     let severity = check_exception(exception)?;
     let guests = "guests can only raise exceptions on their own jobs";
-    active_job(core, cred, id, ENOENT, "unknown job id", guests)?;
-    post_exception(core, cred.userid, id, severity, exception);
+    active_job(jobs, cred, id, ENOENT, "unknown job id", guests)?;
+    post_exception(turn, jobs, cred.userid, id, severity, exception);
     Ok(())
 }
 
-fn post_exception(core: &mut Core, userid: Uid, id: JobId, severity: u8, exception: &Exception) {
-    let (kind, note) = (&exception.kind, &exception.note);
-    core.post(id, events::exception(core.clock.now, kind, severity, note, userid));
+fn post_exception(
+    turn: &mut Turn,
+    jobs: &mut Jobs,
+    userid: Uid,
+    id: JobId,
+    severity: u8,
+    exception: &Exception,
+) {
+    let raised = Raised::new(&exception.kind, severity, &exception.note, userid);
+    jobs.post(turn, id, Event::Exception(raised));
 }
 
 /// `job-manager.raiseall`.
 pub(super) fn raise_all(
-    core: &mut Core,
+    turn: &mut Turn,
+    jobs: &Jobs,
     cred: Cred,
     dry_run: bool,
     userid: Option<Uid>,
@@ -76,34 +86,35 @@ pub(super) fn raise_all(
     if !cred.owner && userid != Some(cred.userid) {
         return refuse(EPERM, "guests can only raise exceptions on their own jobs");
     }
-    let ids = matching(core, states, userid);
+    let ids = matching(jobs, states, userid);
     let count = ids.len();
     if !dry_run {
-        let Exception { kind, note, .. } = exception;
-        let entry = events::exception(core.clock.now, kind, severity, note, cred.userid);
-        core.agenda.push(Work::PostToEach(ids.into(), Box::new(entry)));
+        let raised = Raised::new(&exception.kind, severity, &exception.note, cred.userid);
+        let entry = Event::Exception(raised).at(turn.clock.now);
+        turn.agenda.push(Work::PostToEach(ids.into(), Box::new(entry)));
     }
     Ok(json!({ "count": count, "errors": 0 }))
 }
 
-/// Posts an event to the next of these jobs. One by one, since the end of a job may end those that depend on it: they need
-/// no second exception.
+/// Posts an event to the next of these jobs. They are taken one by one, since the end of a job may end those that
+/// depend on it, which need no second exception.
 pub(in crate::engine) fn post_to_next(
-    core: &mut Core,
-    mut jobs: VecDeque<JobId>,
+    agenda: &mut Agenda,
+    jobs: &mut Jobs,
+    mut ids: VecDeque<JobId>,
     entry: Box<EventEntry>,
 ) {
-    let Some(id) = jobs.pop_front() else { return };
+    let Some(id) = ids.pop_front() else { return };
     let event = EventEntry::clone(&entry);
-    core.agenda.push(Work::PostToEach(jobs, entry));
-    if core.job(id).is_some_and(|job| job.state() != State::Inactive) {
-        core.post(id, event);
+    agenda.push(Work::PostToEach(ids, entry));
+    if jobs.job(id).is_some_and(|job| job.state() != State::Inactive) {
+        jobs.post_entry(agenda, id, event);
     }
 }
 
 /// The accepted jobs in these states, of this user or of all.
-fn matching(core: &Core, states: StateSet, userid: Option<Uid>) -> Vec<JobId> {
-    core.jobs.active_where(|record| {
+fn matching(jobs: &Jobs, states: StateSet, userid: Option<Uid>) -> Vec<JobId> {
+    jobs.active_where(|record| {
         record.is_accepted()
             && states.contains(record.job.state)
             && userid.is_none_or(|userid| record.job.userid == userid)
@@ -112,37 +123,39 @@ fn matching(core: &Core, states: StateSet, userid: Option<Uid>) -> Vec<JobId> {
 
 /// `job-manager.kill`.
 pub(super) fn kill(
-    core: &mut Core,
+    effects: &mut Effects,
+    jobs: &Jobs,
     cred: Cred,
     id: JobId,
     signum: i64,
 ) -> Result<(), RequestError> {
-    let signum = check_signal(signum)?;
+    let signal = check_signal(signum)?;
     let guests = "guests may only send signals to their own jobs";
-    let record = active_job(core, cred, id, EINVAL, "unknown job id", guests)?;
+    let record = active_job(jobs, cred, id, EINVAL, "unknown job id", guests)?;
     if !matches!(record.job.state, State::Run | State::Cleanup) {
         return refuse(EINVAL, "job is not running");
     }
-    exec::signal(&core.jobs, &mut core.effects, id, signum);
+    exec::signal(effects, jobs, id, signal);
     Ok(())
 }
 
 /// `job-manager.killall`.
 pub(super) fn kill_all(
-    core: &mut Core,
+    effects: &mut Effects,
+    jobs: &Jobs,
     cred: Cred,
     dry_run: bool,
     userid: Option<Uid>,
     signum: i64,
 ) -> Result<Value, RequestError> {
-    let signum = check_signal(signum)?;
+    let signal = check_signal(signum)?;
     if !cred.owner && userid != Some(cred.userid) {
         return refuse(EPERM, "guests can only kill their own jobs");
     }
-    let ids = matching(core, StateSet::RUNNING, userid);
+    let ids = matching(jobs, StateSet::RUNNING, userid);
     if !dry_run {
         for id in &ids {
-            exec::signal(&core.jobs, &mut core.effects, *id, signum);
+            exec::signal(effects, jobs, *id, signal);
         }
     }
     Ok(json!({ "count": ids.len(), "errors": 0 }))
@@ -150,20 +163,21 @@ pub(super) fn kill_all(
 
 /// `job-manager.memo`.
 pub(super) fn memo(
-    core: &mut Core,
+    turn: &mut Turn,
+    jobs: &mut Jobs,
     cred: Cred,
     id: JobId,
     volatile: bool,
     memo: Map<String, Value>,
 ) -> Result<(), RequestError> {
     let guests = "guests can only add a memo to their own jobs";
-    let record = active_job(core, cred, id, ENOENT, "unknown job id", guests)?;
+    let record = active_job(jobs, cred, id, ENOENT, "unknown job id", guests)?;
     check_memo(&record.job.annotations, &memo)?;
     if volatile {
         let notes = [("user".to_owned(), Value::Object(memo))].into_iter().collect();
-        core.annotate(id, notes);
+        jobs.post_annotations(turn, id, notes);
     } else {
-        core.post(id, events::with_context(core.clock.now, "memo", Some(memo)));
+        jobs.post(turn, id, Event::Memo(&memo.into()));
     }
     Ok(())
 }
@@ -186,25 +200,25 @@ fn check_memo(
     Ok(())
 }
 
-/// `job-manager.urgency`. Returns the urgency before.
+/// `job-manager.urgency`. The response has the urgency before.
 pub(super) fn set_urgency(core: &mut Core, reply: ReplyTo, cred: Cred, id: JobId, value: i64) {
-    match check_urgency(core, cred, id, value) {
+    match check_urgency(&core.jobs, cred, id, value) {
         Ok(urgency) if core.plugins.stack.handles(TopicId::SlurmJobModify) => {
             begin::begin_urgency(core, reply, cred, id, urgency);
         }
         Ok(urgency) => {
-            let done = post_urgency(core, cred, id, urgency);
-            core.reply(reply, done);
+            let done = post_urgency(&mut core.turn, &mut core.jobs, cred, id, urgency);
+            core.turn.effects.reply(reply, done);
         }
-        Err(error) => core.reply(reply, Err(error)),
+        Err(error) => core.turn.effects.reply(reply, Err(error)),
     }
 }
 
-fn check_urgency(core: &Core, cred: Cred, id: JobId, value: i64) -> Result<Urgency, RequestError> {
+fn check_urgency(jobs: &Jobs, cred: Cred, id: JobId, value: i64) -> Result<Urgency, RequestError> {
     let urgency = Urgency::new(value)
         .map_err(|_| RequestError::new(EINVAL, "urgency value is out of range"))?;
     let guests = "guests can only reprioritize their own jobs";
-    let record = active_job(core, cred, id, EINVAL, "unknown job", guests)?;
+    let record = active_job(jobs, cred, id, EINVAL, "unknown job", guests)?;
     if !cred.owner && urgency > record.job.urgency.max(Urgency::DEFAULT) {
         return refuse(EPERM, "guests can only adjust urgency <= default");
     }
@@ -221,24 +235,23 @@ fn check_unallocated(record: &Record) -> Result<(), RequestError> {
 
 /// Changes the urgency, which has been checked. Returns the response.
 pub(super) fn post_urgency(
-    core: &mut Core,
+    turn: &mut Turn,
+    jobs: &mut Jobs,
     cred: Cred,
     id: JobId,
     urgency: Urgency,
 ) -> Result<Value, RequestError> {
     let guests = "guests can only reprioritize their own jobs";
-    // Once more: the job may have gone on while a plugin was awaited.
-    let record = active_job(core, cred, id, EINVAL, "unknown job", guests)?;
+    // Checked once more: the job may have gone on while a plugin was awaited.
+    let record = active_job(jobs, cred, id, EINVAL, "unknown job", guests)?;
     check_unallocated(record)?;
     let old = record.job.urgency;
-    core.post(id, events::urgency(core.clock.now, cred.userid, urgency));
+    jobs.post(turn, id, Event::Urgency { userid: Some(cred.userid), urgency });
     Ok(json!({ "old_urgency": old.value() }))
 }
 
-fn check_signal(signum: i64) -> Result<i32, RequestError> {
-    let signal = Signal::from_number(signum);
-    let signal = signal.ok_or_else(|| RequestError::new(EINVAL, "Invalid signal number"))?;
-    Ok(signal.number())
+fn check_signal(signum: i64) -> Result<Signal, RequestError> {
+    Signal::from_number(signum).ok_or_else(|| RequestError::new(EINVAL, "Invalid signal number"))
 }
 
 /// Checks severity and type by RFC 21; returns the severity.

@@ -1,4 +1,4 @@
-//! What clients read of jobs: listings, one job, statistics.
+//! What clients read about jobs: listings, one job, statistics.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ use crate::engine::jobs::Record;
 use crate::host::errno::ENOENT;
 use crate::job::{JobId, State, Timestamp, Uid, merge_annotations};
 
-/// The user and state of a job: what must be known of it before more is shown.
+/// The user and state of a job: what must be known before more of the job is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobBrief {
     /// The user whose job it is.
@@ -27,7 +27,7 @@ pub struct Listing {
     active: std::vec::IntoIter<JobId>,
     /// The next one of the jobs that were inactive when the listing began.
     inactive: Option<(Timestamp, JobId)>,
-    /// How many more jobs are listed at most.
+    /// The maximum number of further jobs to list.
     left: usize,
 }
 
@@ -42,7 +42,7 @@ pub enum Listed {
     End,
 }
 
-/// The user and state of a job; `None` if clients cannot know of it.
+/// The user and state of a job; `None` if clients cannot know about it.
 pub(crate) fn brief(core: &Core, id: JobId) -> Option<JobBrief> {
     let record = core.jobs.get(id).filter(|record| record.is_accepted())?;
     Some(JobBrief { userid: record.job.userid, state: record.job.state })
@@ -64,7 +64,7 @@ pub(crate) fn list(core: &Core, payload: &Value) -> Result<Value, RequestError> 
 /// Begins a listing: pending jobs by priority, then running ones by start, then inactive ones by end.
 pub(crate) fn begin(core: &Core, payload: &Value) -> Result<Listing, RequestError> {
     let selection = Selection::read(payload)?;
-    // Which of them are selected is found out one by one: a constraint may be long.
+    // The selection is applied to one job at a time: a constraint may be long.
     let mut active: Vec<(_, JobId)> =
         core.jobs.records().map(|record| (order(record), record.job.id)).collect();
     // Times are never NaN; if one were, its job would only be in a wrong place.
@@ -74,7 +74,7 @@ pub(crate) fn begin(core: &Core, payload: &Value) -> Result<Listing, RequestErro
     Ok(Listing { selection, active, inactive: core.jobs.inactive.newest(), left })
 }
 
-/// The next step of a listing. Each job is listed once, as it is at its turn, if it is selected then.
+/// The next step of a listing. Each job is listed once, as it is when its turn comes, if it is selected then.
 pub(crate) fn next(core: &Core, listing: &mut Listing) -> Listed {
     if listing.left == 0 {
         return Listed::End;
@@ -116,13 +116,13 @@ fn list_summarized(core: &Core, selection: &Selection, id: JobId) -> Option<Valu
     selection.matches(&record).then(|| record.attributes())
 }
 
-/// The attributes of a job, with what is known of its start: when that will probably be, or that it lacks nodes.
+/// The attributes of a job, with the estimate of its start, or a note that it needs nodes that are not available.
 fn attributes(core: &Core, record: &Record) -> Value {
     let mut attributes = record.attributes();
     if record.job.state != State::Sched {
         return attributes;
     }
-    let now = core.clock.now.as_secs();
+    let now = core.turn.clock.now.as_secs();
     let sched = if core.alloc.alloc_queues.is_passed_over(record) {
         json!({ "reason_pending": "needs nodes that are not available" })
     } else if let Some(start) = core.alloc.start_estimate(&core.jobs, now, record.job.id) {
@@ -156,7 +156,7 @@ pub(crate) fn active_ids(core: &Core) -> Vec<JobId> {
 
 /// `job-list.list-id`: `{"job":{..}}`.
 pub(crate) fn list_id(core: &Core, id: JobId) -> Result<Value, RequestError> {
-    let record = core.accepted_or(id, ENOENT, "")?;
+    let record = core.jobs.accepted(id, ENOENT, "")?;
     Ok(json!({ "job": attributes(core, record) }))
 }
 

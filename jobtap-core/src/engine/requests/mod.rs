@@ -2,18 +2,18 @@
 //!
 //! | file | requests |
 //! |---|---|
-//! | `submit`, `ingest` | a submission, from its checks through the gates of the plugins |
-//! | `slurm` | the same two, where plugins see them in Slurm's terms first |
-//! | `update` | a user's change of a jobspec |
+//! | `submit` | a submission, from its checks through the gates of the plugins |
+//! | `slurm` | submissions, updates and urgencies that plugins see in Slurm's terms first |
+//! | `access` | which users may use a queue |
+//! | `update` | a user's change to a jobspec |
 //! | `jobs` | exceptions, signals, urgency and memos |
-//! | `waiters` | those that are answered when jobs are inactive |
-//! | `purge` | inactive jobs that are removed |
+//! | `waiters` | requests that wait until jobs are inactive |
+//! | `purge` | the purge of inactive jobs |
 //! | `queues`, `nodes` | what administrators do with queues and nodes |
 //! | `plugins`, `services` | what administrators do with plugins; requests for plugin services |
-//! | `listing`, `selection`, `why` | what clients read of jobs |
+//! | `listing`, `selection`, `why` | what clients read about jobs |
 
 mod access;
-pub(super) mod ingest;
 mod jobs;
 pub(super) mod listing;
 pub(super) mod nodes;
@@ -25,7 +25,6 @@ mod services;
 pub(super) mod slurm;
 pub(super) mod submit;
 pub(super) mod update;
-pub(super) mod users;
 mod waiters;
 pub(super) mod why;
 
@@ -35,40 +34,50 @@ pub(super) use self::jobs::post_to_next;
 
 use super::api::{Cred, ReplyTo, Request, RequestError};
 use super::core::Core;
+use super::dispatch::shadow;
 use super::exec::simulated;
-use super::shadow;
 
-/// Handles a request. It is answered now, or when it can be.
+/// Handles a request. The response is sent now, or as soon as it can be.
 pub(super) fn handle(core: &mut Core, reply: ReplyTo, cred: Cred, request: Request) {
+    let Core { turn, jobs, timers, waiters, .. } = &mut *core;
     let result = match request {
-        // These are answered by their own parts, since they may have to wait.
+        // Their own parts respond to these, since they may have to wait.
         Request::Submit(submission) => return submit::submit(core, reply, cred, *submission),
         Request::Resubmit(submission) => {
             return submit::resubmit(core, reply, cred, *submission);
         }
         Request::Update { id, updates } => return update::update(core, reply, cred, id, updates),
-        Request::Wait { id } => return waiters::wait(core, reply, cred, id),
-        Request::Drain => return waiters::drain(core, reply, cred),
-        Request::Idle => return waiters::idle(core, reply, cred),
+        Request::Wait { id } => {
+            return waiters::wait(&mut turn.effects, jobs, waiters, reply, cred, id);
+        }
+        Request::Drain => {
+            return waiters::drain(&mut turn.effects, waiters, reply, cred);
+        }
+        Request::Idle => {
+            return waiters::idle(&mut turn.effects, waiters, reply, cred);
+        }
         Request::Service { topic, payload, streaming } => {
             return services::request(core, reply, cred, &topic, payload, streaming);
         }
         Request::Nodes(request) => return nodes::handle(core, reply, cred, request),
         Request::Raise { id, exception } => {
-            jobs::raise(core, cred, id, &exception).map(|()| json!({}))
+            jobs::raise(turn, jobs, cred, id, &exception).map(|()| json!({}))
         }
         Request::RaiseAll { dry_run, userid, states, exception } => {
-            jobs::raise_all(core, cred, dry_run, userid, states, &exception)
+            jobs::raise_all(turn, jobs, cred, dry_run, userid, states, &exception)
         }
-        Request::Kill { id, signum } => jobs::kill(core, cred, id, signum).map(|()| json!({})),
+        Request::Kill { id, signum } => {
+            jobs::kill(&mut turn.effects, jobs, cred, id, signum).map(|()| json!({}))
+        }
         Request::KillAll { dry_run, userid, signum } => {
-            jobs::kill_all(core, cred, dry_run, userid, signum)
+            jobs::kill_all(&mut turn.effects, jobs, cred, dry_run, userid, signum)
         }
         Request::Override { id, event, status } => {
-            simulated::override_job(core, cred, id, &event, status).map(|()| json!({}))
+            simulated::override_job(turn, jobs, timers, cred, id, &event, status)
+                .map(|()| json!({}))
         }
         Request::Memo { id, volatile, memo } => {
-            jobs::memo(core, cred, id, volatile, memo).map(|()| json!({}))
+            jobs::memo(turn, jobs, cred, id, volatile, memo).map(|()| json!({}))
         }
         Request::Urgency { id, urgency } => {
             return jobs::set_urgency(core, reply, cred, id, urgency);
@@ -100,7 +109,7 @@ pub(super) fn handle(core: &mut Core, reply: ReplyTo, cred: Cred, request: Reque
             configured.map(|waiting| json!(waiting))
         }
     };
-    core.reply(reply, result);
+    core.turn.effects.reply(reply, result);
 }
 
 /// Refuses a request that only the owner of the instance may make.

@@ -5,21 +5,24 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value, json};
 
-use super::ingest::Ingest;
-use super::purge;
+use super::purge::{self, LimitsError};
 use super::queues::stop_at_restart;
 use crate::engine::alloc::alloc_queues::AllocQueues;
-use crate::engine::alloc::{node_events, schedule};
+use crate::engine::alloc::node_events::{self, NodeConfigError};
+use crate::engine::alloc::schedule;
 use crate::engine::api::{Level, RequestError};
 use crate::engine::core::Core;
 use crate::engine::dispatch::call::{Called, call_one};
+use crate::engine::dispatch::faulted::{self, PanicLimitError};
 use crate::engine::dispatch::introduction::introduce_jobs;
-use crate::engine::dispatch::plugins::Plugins;
-use crate::engine::dispatch::{faulted, loading, removal};
+use crate::engine::dispatch::loading::{self, BudgetError};
+use crate::engine::dispatch::removal;
+use crate::engine::dispatch::shadow;
 use crate::engine::exec::config::ExecConfig;
-use crate::engine::shadow;
+use crate::engine::plugins::Plugins;
+use crate::engine::submissions::ingest::Ingest;
 use crate::host::errno::{EINVAL, ENOENT};
-use crate::host::{BoundHandler, Detail, Fault, HandlerStats, LoadedPlugin};
+use crate::host::{BoundHandler, Detail, Fault, HandlerStats, LoadedPlugin, PluginKey, SetupError};
 use crate::queue::Queues;
 use crate::topic::TopicId;
 
@@ -38,13 +41,13 @@ pub(super) fn remove_and_load(
         removal::remove(core, pattern)?;
     }
     if let Some(name) = load {
-        // Flux loads a builtin over itself without a complaint. Here that is a reload, so that it is
-        // not there twice.
+        // Flux loads a builtin over itself without complaint. Here that is a reload, so that the builtin is not loaded
+        // twice.
         if name.starts_with('.') && loading::find_loaded(&core.plugins, name).is_ok() {
             return reload(core, name, conf);
         }
         let key = loading::load_named(core, name, conf)?;
-        introduce_jobs(core, key);
+        introduce_jobs(&mut core.turn.agenda, &core.jobs, &core.plugins, key);
     }
     Ok(names(&core.plugins))
 }
@@ -77,7 +80,7 @@ pub(super) fn query(core: &mut Core, name: &str) -> Result<Value, RequestError> 
         return Ok(Value::Object(response));
     };
     let Called { result, commands } = call_one(core, &bound, TopicId::PluginQuery, Detail::None);
-    core.agenda.push_commands(TopicId::PluginQuery.name(), commands);
+    core.turn.agenda.push_commands(TopicId::PluginQuery.name(), commands);
     let problem = match result {
         Ok(outcome) => {
             let data = outcome.decisions().query.unwrap_or_default();
@@ -86,12 +89,12 @@ pub(super) fn query(core: &mut Core, name: &str) -> Result<Value, RequestError> 
         }
         Err(Fault::Failure(failure)) => failure.text().to_owned(),
         Err(Fault::Panic(text)) => {
-            faulted::note_panic(core, plugin.key());
+            faulted::note_panic(&mut core.turn, &mut core.plugins, plugin.key());
             format!("panicked: {text}")
         }
         Err(Fault::Busy) => "called while it is being called".to_owned(),
     };
-    core.log(Level::Error, format!("{name}: plugin.query: {problem}"));
+    core.turn.effects.log(Level::Error, format!("{name}: plugin.query: {problem}"));
     Err(invalid(format!("plugin.query failed: {problem}")))
 }
 
@@ -104,61 +107,82 @@ fn path(plugin: &LoadedPlugin) -> String {
     format!("{} {}", descriptor.crate_name, descriptor.crate_version)
 }
 
-/// Takes over a new configuration, unless a part of the manager or a plugin refuses it.
+/// Applies a new configuration, unless a part of the manager or a plugin refuses it.
 ///
-/// It is shown to the plugins in stack order. The first refusal ends that, and the configuration stays
-/// as it was; plugins before that one have seen the new one.
+/// It is shown to the plugins in stack order. The first refusal ends that, and the configuration stays as it was;
+/// plugins before the one that refused have seen the new configuration.
 ///
 /// Returns a line for each plugin that has a new table and follows it only when it is reloaded.
 pub(super) fn configure(core: &mut Core, config: Value) -> Result<Vec<String>, RequestError> {
     // Everything that can be refused without a plugin is read first, so that plugins see a configuration
     // that the manager itself accepts.
     let queues = Queues::read(&config).map_err(|error| invalid(error.to_string()))?;
-    let alloc_queues = AllocQueues::new(&queues, &core.plugins.registry).map_err(invalid)?;
+    let alloc_queues = AllocQueues::new(&queues, &core.plugins.registry);
+    let alloc_queues = alloc_queues.map_err(|error| invalid(error.to_string()))?;
     stop_at_restart(&config).map_err(|error| invalid(error.0))?;
-    let exec = ExecConfig::read(&config).map_err(invalid)?;
-    let ingest = Ingest::read(&config).map_err(invalid)?;
+    let exec = ExecConfig::read(&config).map_err(|error| invalid(error.to_string()))?;
+    let ingest = Ingest::read(&config).map_err(|error| invalid(error.to_string()))?;
     let before = std::mem::replace(&mut core.config, config);
     let loaded = match read_and_show(core, &before) {
         Ok(loaded) => loaded,
-        Err(text) => {
+        Err(error) => {
             core.config = before;
-            // It was accepted before, so that these cannot fail.
+            // The former configuration was accepted before, so this cannot fail.
             let _ = read(core);
-            return Err(invalid(text));
+            return Err(invalid(error.to_string()));
         }
     };
-    let waiting = loading::log_changed_tables(core, &before);
+    let waiting =
+        loading::log_changed_tables(&mut core.turn.effects, &core.plugins, &core.config, &before);
     shadow::manage::show_config_to_all(core);
     core.submissions.ingest = ingest;
     core.alloc.queues.reconfigure(queues);
     core.alloc.alloc_queues.replace(alloc_queues);
     core.exec = exec;
-    schedule::enqueue_all(core);
-    purge::arm_heartbeat(core);
-    loaded.into_iter().for_each(|key| introduce_jobs(core, key));
+    schedule::enqueue_all(&mut core.turn, &mut core.jobs, &mut core.alloc);
+    purge::arm_heartbeat(&mut core.turn, &mut core.jobs, &mut core.timers);
+    for key in loaded {
+        introduce_jobs(&mut core.turn.agenda, &core.jobs, &core.plugins, key);
+    }
     Ok(waiting)
 }
 
-/// Takes over those parts of the configuration that are read in place.
-fn read(core: &mut Core) -> Result<(), String> {
-    loading::read_budget(core)?;
-    faulted::read_limit(&core.config)?;
-    purge::read_limits(core)?;
-    node_events::read_config(core)
+/// Why a configuration can't come into force.
+#[derive(Debug, thiserror::Error)]
+enum NotInForce {
+    #[error("{0}")]
+    Budget(#[from] BudgetError),
+    #[error("{0}")]
+    PanicLimit(#[from] PanicLimitError),
+    #[error("{0}")]
+    Limits(#[from] LimitsError),
+    #[error("{0}")]
+    Nodes(#[from] NodeConfigError),
+    /// A plugin refuses it, or can't be built with it.
+    #[error("{0}")]
+    Plugin(#[from] SetupError),
 }
 
-/// Takes over the configuration, shows it to the plugins, and loads those that it has a new table for.
-fn read_and_show(core: &mut Core, before: &Value) -> Result<Vec<crate::host::PluginKey>, String> {
+/// Applies those parts of the configuration that are read in place.
+fn read(core: &mut Core) -> Result<(), NotInForce> {
+    let Core { turn, jobs, plugins, alloc, timers, config, started, .. } = core;
+    loading::read_budget(plugins, config)?;
+    faulted::read_limit(plugins, config)?;
+    purge::read_limits(jobs, config)?;
+    Ok(node_events::read_config(turn, alloc, timers, config, *started)?)
+}
+
+/// Applies the configuration, shows it to the plugins, and loads those for which it has a new table.
+fn read_and_show(core: &mut Core, before: &Value) -> Result<Vec<PluginKey>, NotInForce> {
     read(core)?;
     let keys: Vec<_> = core.plugins.stack.plugins().iter().map(|plugin| plugin.key()).collect();
     for key in keys {
         loading::show_config(core, key)?;
     }
-    loading::load_newly_configured(core, before)
+    Ok(loading::load_newly_configured(core, before)?)
 }
 
-/// What the handlers of all plugins, or of one, did so far.
+/// Statistics about the handlers of all plugins, or of one.
 pub(crate) fn stats(
     plugins: &Plugins,
     name: Option<&str>,

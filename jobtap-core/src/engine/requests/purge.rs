@@ -1,4 +1,4 @@
-//! Inactive jobs that are purged: on request, and by the limits of the configuration.
+//! Purges inactive jobs: on request, and beyond the configured limits.
 
 use serde_json::{Value, json};
 
@@ -6,21 +6,24 @@ use super::{owner_only, queues};
 use crate::engine::agenda::{Cause, Work};
 use crate::engine::api::{Cred, Level, RequestError, Write};
 use crate::engine::core::Core;
-use crate::engine::jobs::PurgeLimits;
-use crate::engine::timers::Due;
+use crate::engine::jobs::{Jobs, PurgeLimits};
+use crate::engine::plugins::Plugins;
+use crate::engine::timers::{Due, Timers};
+use crate::engine::turn::Turn;
 use crate::host::errno::{EINVAL, ENOENT};
 use crate::job::{Fsd, JobId, State};
 use crate::json_type::json_type;
+use crate::queue::Queues;
 use crate::topic::TopicId;
 
-/// How many seconds pass from one look at the configured limits to the next.
+/// The interval at which the configured limits are checked, in seconds.
 const HEARTBEAT: f64 = 2.0;
 
-/// How many jobs are purged at once, at most, so that other work is not held up.
+/// The maximum number of jobs that are purged at once, so that other work is not held up.
 const BATCH: usize = 100;
 
-/// How many seconds pass until the next batch if one was not enough. So the limits also hold at sites
-/// that run far more jobs than one batch in a heartbeat.
+/// The delay before the next batch if one was not enough, in seconds. So the limits also hold at sites that run far
+/// more jobs than one batch in a heartbeat.
 const NEXT_BATCH: f64 = 0.02;
 
 const AGE_LIMIT: &str = "job-manager.inactive-age-limit";
@@ -34,12 +37,12 @@ pub(super) fn purge_one(
     force: bool,
 ) -> Result<Value, RequestError> {
     owner_only(cred)?;
-    let record = core.accepted_or(id, ENOENT, "id not found")?;
+    let record = core.jobs.accepted(id, ENOENT, "id not found")?;
     if record.job.state != State::Inactive {
         return Err(RequestError::new(EINVAL, "cannot purge active job"));
     }
     if force {
-        purge(core, &[id]);
+        purge(&mut core.turn, &mut core.jobs, &core.plugins, &core.alloc.queues, &[id]);
     }
     Ok(json!({ "count": 1 }))
 }
@@ -69,41 +72,62 @@ pub(super) fn purge_many(
     let batch = usize::try_from(batch).ok().filter(|batch| (1..=BATCH).contains(batch));
     let batch = batch.ok_or_else(|| invalid(format!("batch must be >= 1 and <= {BATCH}")))?;
     let limits = PurgeLimits { age: (!unlimited).then_some(age), count };
+    let Core { turn, jobs, plugins, alloc, .. } = core;
     let count = match force {
-        false => core.jobs.inactive.beyond(core.clock.now, limits).count(),
-        true => purge_beyond(core, limits, batch),
+        false => jobs.inactive.beyond(turn.clock.now, limits).count(),
+        true => purge_beyond(turn, jobs, plugins, &alloc.queues, limits, batch),
     };
     Ok(json!({ "count": count }))
 }
 
-/// Purges jobs beyond the limits, oldest first; returns how many.
-fn purge_beyond(core: &mut Core, limits: PurgeLimits, most: usize) -> usize {
-    let beyond = core.jobs.inactive.beyond(core.clock.now, limits);
+/// Purges at most `most` jobs beyond the limits, oldest first; returns their number.
+fn purge_beyond(
+    turn: &mut Turn,
+    jobs: &mut Jobs,
+    plugins: &Plugins,
+    queues: &Queues,
+    limits: PurgeLimits,
+    most: usize,
+) -> usize {
+    let beyond = jobs.inactive.beyond(turn.clock.now, limits);
     let ids: Vec<JobId> = beyond.take(most).collect();
-    purge(core, &ids);
+    purge(turn, jobs, plugins, queues, &ids);
     ids.len()
 }
 
 /// Purges inactive jobs: their keys are removed, and their records once the plugins have seen
 /// `job.inactive-remove`.
-fn purge(core: &mut Core, ids: &[JobId]) {
+fn purge(turn: &mut Turn, jobs: &mut Jobs, plugins: &Plugins, queues: &Queues, ids: &[JobId]) {
     // In reverse: the agenda is a stack.
     for &id in ids.iter().rev() {
-        core.jobs.count_purged(id);
+        jobs.count_purged(id);
         // The keys go at once, the record after `job.inactive-remove`, which still sees the job.
-        core.effects.writes.push(Write::Remove { id });
-        core.agenda.push(Work::RemoveRecord(id));
-        core.notify(TopicId::JobInactiveRemove, id, Cause::None);
+        turn.effects.writes.push(Write::Remove { id });
+        turn.agenda.push(Work::RemoveRecord(id));
+        plugins.notify(&mut turn.agenda, TopicId::JobInactiveRemove, id, Cause::None);
     }
-    if core.jobs.newest_id.is_some_and(|newest| ids.contains(&newest)) {
-        // After this no key of a job says that the id was used.
-        queues::checkpoint(core);
+    if jobs.newest_id.is_some_and(|newest| ids.contains(&newest)) {
+        // No key of a job shows any longer that the id was used.
+        queues::checkpoint(&mut turn.effects, jobs, queues);
     }
 }
 
-/// Takes over the limits from the configuration.
-pub(crate) fn read_limits(core: &mut Core) -> Result<(), String> {
-    let table = core.config.get("job-manager");
+/// Why the limits in the configuration can't be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum LimitsError {
+    /// A value is of the wrong type. Flux's own error names no key, or another one if the whole table is of the wrong
+    /// type.
+    #[error("{place}: Expected {wanted}, got {found}")]
+    WrongType { place: &'static str, wanted: &'static str, found: &'static str },
+    #[error("{AGE_LIMIT}: invalid FSD")]
+    Age,
+    #[error("{NUM_LIMIT}: must be >= 0")]
+    Number,
+}
+
+/// Applies the limits in the configuration.
+pub(crate) fn read_limits(jobs: &mut Jobs, config: &Value) -> Result<(), LimitsError> {
+    let table = config.get("job-manager");
     if let Some(other) = table.filter(|table| !table.is_object()) {
         return Err(wrong_type("job-manager.max-inactive-*", "object", other));
     }
@@ -115,8 +139,7 @@ pub(crate) fn read_limits(core: &mut Core) -> Result<(), String> {
         None => None,
         Some(value) => {
             let text = value.as_str().ok_or_else(|| wrong_type(AGE_LIMIT, "string", &value))?;
-            let fsd: Result<Fsd, _> = text.parse();
-            Some(fsd.map_err(|_| format!("{AGE_LIMIT}: invalid FSD"))?.as_secs())
+            Some(Fsd::from_config(text).map_err(|_| LimitsError::Age)?.as_secs())
         }
     };
     let count = match value(NUM_LIMIT) {
@@ -128,44 +151,46 @@ pub(crate) fn read_limits(core: &mut Core) -> Result<(), String> {
         }
         Some(value) => {
             let count = value.as_u64().and_then(|count| usize::try_from(count).ok());
-            Some(count.ok_or_else(|| format!("{NUM_LIMIT}: must be >= 0"))?)
+            Some(count.ok_or(LimitsError::Number)?)
         }
     };
-    core.jobs.inactive.limits = PurgeLimits { age, count };
+    jobs.inactive.limits = PurgeLimits { age, count };
     Ok(())
 }
 
-/// Flux names no key where one has another type, and another one where the whole is no table.
-fn wrong_type(place: &str, wanted: &str, value: &Value) -> String {
-    format!("{place}: Expected {wanted}, got {}", json_type(value))
+/// The error for a value of the wrong type.
+fn wrong_type(place: &'static str, wanted: &'static str, value: &Value) -> LimitsError {
+    LimitsError::WrongType { place, wanted, found: json_type(value) }
 }
 
 /// Sets the timer for the next purge if a limit is configured; stops the timer otherwise.
-pub(crate) fn arm_heartbeat(core: &mut Core) {
-    let inactive = &mut core.jobs.inactive;
+pub(crate) fn arm_heartbeat(turn: &mut Turn, jobs: &mut Jobs, timers: &mut Timers) {
+    let inactive = &mut jobs.inactive;
     let limited = inactive.limits != PurgeLimits::default();
     match inactive.heartbeat {
-        Some(_) if !limited => core.timers.stop(inactive.heartbeat.take()),
-        None if limited => set_heartbeat(core, HEARTBEAT),
+        Some(_) if !limited => timers.stop(inactive.heartbeat.take()),
+        None if limited => set_heartbeat(turn, jobs, timers, HEARTBEAT),
         _ => {}
     }
 }
 
-fn set_heartbeat(core: &mut Core, after: f64) {
-    let timer = core.start_timer(core.clock.now + after, Due::Heartbeat);
-    core.jobs.inactive.heartbeat = Some(timer);
+fn set_heartbeat(turn: &mut Turn, jobs: &mut Jobs, timers: &mut Timers, after: f64) {
+    let timer = timers.start(&mut turn.effects, turn.clock.now + after, Due::Heartbeat);
+    jobs.inactive.heartbeat = Some(timer);
 }
 
-/// Purges what is beyond the configured limits.
+/// Purges jobs beyond the configured limits.
 pub(crate) fn heartbeat(core: &mut Core) {
-    let count = purge_beyond(core, core.jobs.inactive.limits, BATCH);
+    let Core { turn, jobs, plugins, alloc, timers, .. } = core;
+    let limits = jobs.inactive.limits;
+    let count = purge_beyond(turn, jobs, plugins, &alloc.queues, limits, BATCH);
     if count > 0 {
-        core.log(Level::Debug, format!("purged {count} inactive jobs"));
+        turn.effects.log(Level::Debug, format!("purged {count} inactive jobs"));
     }
-    core.jobs.inactive.heartbeat = None;
+    jobs.inactive.heartbeat = None;
     if count == BATCH {
-        set_heartbeat(core, NEXT_BATCH);
+        set_heartbeat(turn, jobs, timers, NEXT_BATCH);
     } else {
-        arm_heartbeat(core);
+        arm_heartbeat(turn, jobs, timers);
     }
 }

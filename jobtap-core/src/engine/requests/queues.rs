@@ -1,4 +1,4 @@
-//! What clients ask of queues, and what administrators do with them.
+//! What clients ask about queues, and what administrators do with them.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::owner_only;
 use crate::engine::alloc::{Allocation, schedule};
-use crate::engine::api::{Cred, RequestError, StartError, Write};
+use crate::engine::api::{Cred, Effects, RequestError, StartError, Write};
 use crate::engine::core::Core;
 use crate::engine::jobs::Jobs;
 use crate::host::errno::EINVAL;
@@ -45,7 +45,7 @@ pub(super) fn enable(
         true => core.alloc.queues.enable(target)?,
         false => core.alloc.queues.disable(target, reason)?,
     }
-    checkpoint(core);
+    checkpoint(&mut core.turn.effects, &core.jobs, &core.alloc.queues);
     Ok(json!({}))
 }
 
@@ -63,20 +63,19 @@ pub(super) fn start(
         true => core.alloc.queues.start(target, !nocheckpoint)?,
         false => core.alloc.queues.stop(target, reason, !nocheckpoint)?,
     }
-    checkpoint(core);
-    schedule::enqueue_all(core);
+    checkpoint(&mut core.turn.effects, &core.jobs, &core.alloc.queues);
+    schedule::enqueue_all(&mut core.turn, &mut core.jobs, &mut core.alloc);
     Ok(json!({}))
 }
 
 /// Stores a checkpoint with the effects of this input, since what is acknowledged must outlive a
 /// crash.
-pub(crate) fn checkpoint(core: &mut Core) {
-    let write = checkpoint_of(&core.jobs, &core.alloc.queues);
-    core.effects.writes.push(write);
+pub(crate) fn checkpoint(effects: &mut Effects, jobs: &Jobs, queues: &Queues) {
+    let write = checkpoint_of(jobs, queues);
+    effects.writes.push(write);
 }
 
-/// What a restart must know beside the jobs' own keys: the greatest job id, and the state of the
-/// queues.
+/// What a restart must know besides the jobs' own keys: the greatest job id, and the state of the queues.
 pub(crate) fn checkpoint_of(jobs: &Jobs, queues: &Queues) -> Write {
     let max_jobid = jobs.newest_id.map_or(0, JobId::as_u64);
     let queue = queues.checkpoint();
@@ -105,8 +104,8 @@ fn status_of(alloc: &Allocation, queue: &Queue<'_>) -> Map<String, Value> {
     status
 }
 
-/// `job-manager.alloc-query`: `{"queue_length","alloc_pending","running"}`. The scheduler looks at all
-/// jobs that wait for resources, so that none is queued in front of it.
+/// `job-manager.alloc-query`: `{"queue_length","alloc_pending","running"}`. The length is 0: the scheduler looks at all
+/// jobs that wait for resources, so none is queued in front of it.
 pub(crate) fn alloc_query(core: &Core) -> Value {
     let running = core.jobs.counts.all.count(&[State::Run, State::Cleanup]);
     let pending = core.alloc.alloc_queues.len();
@@ -138,7 +137,7 @@ fn overview_of(alloc: &Allocation, queue: &Queue<'_>, allocated: &ResourceSet) -
     Value::Object(row)
 }
 
-/// Counts the resources that a queue's jobs can get, by what they are used for at present.
+/// Counts the resources that a queue's jobs can get, by their present use.
 fn resources_of(alloc: &Allocation, queue: &Queue<'_>, allocated: &ResourceSet) -> Value {
     // The constraint was checked when the configuration was read.
     let constraint = queue.constraint().and_then(|value| Constraint::from_value(&value).ok());

@@ -11,9 +11,9 @@ use crate::resource::{self, Hostlist, Idset};
 #[derive(Debug, Default)]
 pub(crate) struct Selection {
     constraint: Option<Constraint>,
-    /// Only active jobs, and those that became inactive after this time.
+    /// Selects only active jobs, and those that became inactive after this time.
     since: f64,
-    /// 0 is no limit.
+    /// The maximum number of jobs; 0 is no limit.
     max_entries: usize,
 }
 
@@ -39,7 +39,7 @@ enum Comparison {
     GreaterOrEqual,
 }
 
-/// How many operators and values a constraint may have: each is evaluated for each job.
+/// The maximum number of operators and values in a constraint: each is evaluated for each job.
 const MAX_TERMS: usize = resource::Constraint::MAX_TERMS;
 
 fn invalid(text: impl Into<String>) -> RequestError {
@@ -60,7 +60,7 @@ impl Selection {
         Ok(Self { constraint, since, max_entries })
     }
 
-    /// How many jobs are listed at most.
+    /// The maximum number of jobs to list.
     pub(crate) fn at_most(&self) -> usize {
         if self.max_entries == 0 { usize::MAX } else { self.max_entries }
     }
@@ -70,7 +70,7 @@ impl Selection {
         self.since <= 0.0 || end.as_secs() > self.since
     }
 
-    /// Whether an inactive job matches, as far as its brief says.
+    /// Whether an inactive job matches; `None` if its brief does not say.
     pub(crate) fn matches_brief(&self, brief: &Brief) -> Option<bool> {
         self.constraint.as_ref().map_or(Some(true), |constraint| constraint.matches_brief(brief))
     }
@@ -84,7 +84,7 @@ impl Selection {
 }
 
 impl Constraint {
-    /// Reads a constraint. `terms` counts the operators and values of the whole.
+    /// Reads a constraint. `terms` counts the operators and values of the whole constraint.
     fn read(value: &Value, terms: &mut usize) -> Result<Self, RequestError> {
         let table = value.as_object().ok_or_else(|| invalid("constraint must be JSON object"))?;
         let mut entries = table.iter();
@@ -154,7 +154,7 @@ impl Constraint {
     }
 }
 
-/// Whether all of these are true. One that is false decides, even if others are unknown.
+/// Whether all of these are true. A false one decides, even if others are unknown.
 fn all_of(each: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     let mut known = Some(true);
     for holds in each {

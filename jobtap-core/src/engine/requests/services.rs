@@ -9,14 +9,15 @@ use crate::engine::api::{Cred, Level, ReplyTo, RequestError};
 use crate::engine::core::Core;
 use crate::engine::dispatch::call::{Called, call_one};
 use crate::engine::dispatch::faulted;
-use crate::engine::dispatch::plugins::Plugins;
-use crate::engine::shadow;
+use crate::engine::dispatch::shadow;
+use crate::engine::plugins::Plugins;
+use crate::engine::turn::Turn;
 use crate::host::errno::{EIO, ENOSYS};
 use crate::host::{BoundHandler, Detail, Failure, Fault, Role, ServiceError, ServiceRequest};
 use crate::suggest::nearest;
 use crate::topic::TopicId;
 
-/// Calls a service, and answers the request unless the plugin does so later.
+/// Calls a service, and responds to the request unless the plugin does so later.
 pub(super) fn request(
     core: &mut Core,
     reply: ReplyTo,
@@ -27,25 +28,26 @@ pub(super) fn request(
 ) {
     let bound = match find(&core.plugins, topic, cred) {
         Ok(bound) => bound,
-        Err(error) => return core.reply(reply, Err(error)),
+        Err(error) => return core.turn.effects.reply(reply, Err(error)),
     };
     let taken = false.into();
     let request = ServiceRequest { cred, payload, to: reply, streaming, taken };
     let answered = shadow::services::show(core, &bound, &request);
     let Called { result, commands } =
         call_one(core, &bound, TopicId::Own, Detail::Request(&request));
-    shadow::services::finish(core, answered, &bound, (&result, &commands));
+    let (shadows, now) = (&mut core.plugins.shadows, core.turn.clock.now);
+    shadow::services::finish(now, &core.jobs, shadows, answered, &bound, (&result, &commands));
     match result {
         Ok(outcome) => match outcome.decisions().reply {
-            Some(response) => core.reply(reply, Ok(response)),
+            Some(response) => core.turn.effects.reply(reply, Ok(response)),
             None => core.plugins.expect_response(reply, bound.plugin()),
         },
         Err(fault) => {
-            let error = refusal(core, &bound, fault);
-            core.reply(reply, Err(error));
+            let error = refusal(&mut core.turn, &mut core.plugins, &bound, fault);
+            core.turn.effects.reply(reply, Err(error));
         }
     }
-    core.agenda.push_commands("service", commands);
+    core.turn.agenda.push_commands("service", commands);
 }
 
 /// The handler behind a service name, if the client may use it.
@@ -75,8 +77,8 @@ fn find(plugins: &Plugins, topic: &str, cred: Cred) -> Result<BoundHandler, Requ
     Ok(bound.clone())
 }
 
-/// What may be meant by the unknown topic of a service: `; did you mean 'limits.set'?`, or the services that its
-/// plugin has. A client that may not use a service isn't told of it.
+/// A hint for an unknown service topic: `; did you mean 'limits.set'?`, or the services that its plugin has. Services
+/// that the client may not use are left out.
 fn suggestion(plugins: &Plugins, topic: &str, cred: Cred) -> String {
     let Some(wanted) = topic.strip_prefix("job-manager.") else { return String::new() };
     let (plugin, method) = wanted.split_once('.').unwrap_or((wanted, ""));
@@ -120,7 +122,12 @@ fn suggestion(plugins: &Plugins, topic: &str, cred: Cred) -> String {
 }
 
 /// The response when a service has failed.
-fn refusal(core: &mut Core, bound: &BoundHandler, fault: Fault) -> RequestError {
+fn refusal(
+    turn: &mut Turn,
+    plugins: &mut Plugins,
+    bound: &BoundHandler,
+    fault: Fault,
+) -> RequestError {
     let name = Arc::clone(bound.instance().name());
     let text = match fault {
         Fault::Failure(Failure::Refused(ServiceError { errno, text })) => {
@@ -128,8 +135,8 @@ fn refusal(core: &mut Core, bound: &BoundHandler, fault: Fault) -> RequestError 
         }
         Fault::Failure(failure) => failure.text().to_owned(),
         Fault::Panic(text) => {
-            core.log(Level::Error, format!("{name}: service: panicked: {text}"));
-            faulted::note_panic(core, bound.plugin());
+            turn.effects.log(Level::Error, format!("{name}: service: panicked: {text}"));
+            faulted::note_panic(turn, plugins, bound.plugin());
             format!("plugin {name} failed; please report it")
         }
         Fault::Busy => "called while it is being called".to_owned(),

@@ -1,19 +1,21 @@
-//! A submission: checked, given an id, and taken through the gates of the plugins, until the job is
-//! accepted or nothing of it is left.
+//! A submission: it is checked, gets an id, and is taken through the gates of the plugins, until the job is accepted or
+//! removed.
 
 use serde_json::{Value, json};
 
 use super::access;
-use super::ingest;
-use super::ingest::Submitter;
 use super::slurm::begin;
-use crate::engine::agenda::{Cause, Frame, Purpose, Subject, SubmissionStep, Work};
+use crate::engine::agenda::{Agenda, Cause, Frame, Purpose, Subject, SubmissionStep, Work};
 use crate::engine::api::{Cred, ReplyTo, RequestError, Submission, Write};
 use crate::engine::core::Core;
-use crate::engine::dispatch::{async_work, dependencies, frames, schemes};
-use crate::engine::events;
-use crate::engine::jobs::{Admission, HeldBack, Record};
-use crate::engine::life_cycle::waiters;
+use crate::engine::dispatch::{async_work, dependencies, pushing, schemes};
+use crate::engine::jobs::waiters::Waiters;
+use crate::engine::jobs::{Admission, HeldBack, Jobs, Record};
+use crate::engine::plugins::Plugins;
+use crate::engine::submissions::ingest;
+use crate::engine::submissions::{Submissions, Submitter};
+use crate::engine::turn::Turn;
+use crate::eventlog::{Event, Submitted};
 use crate::host::errno::{EINVAL, EPERM};
 use crate::job::{Flags, JobId, Urgency};
 use crate::topic::TopicId;
@@ -33,9 +35,9 @@ fn denied(text: &str) -> RequestError {
 /// `job-ingest.submit`.
 pub(super) fn submit(core: &mut Core, reply: ReplyTo, cred: Cred, submission: Submission) {
     match check_options(cred, &submission) {
-        Err(error) => core.reply(reply, Err(error)),
+        Err(error) => core.turn.effects.reply(reply, Err(error)),
         Ok(options)
-            // Where queues are restricted the user has to be looked up, for which a request waits there.
+            // If queues are restricted the user has to be looked up, and the request waits there until this is done.
             if core.plugins.stack.handles(TopicId::SlurmJobSubmit)
                 || access::is_restricted(core, cred) =>
         {
@@ -48,11 +50,11 @@ pub(super) fn submit(core: &mut Core, reply: ReplyTo, cred: Cred, submission: Su
     }
 }
 
-/// Submits a job again that was admitted before.
+/// Submits again a job that was admitted before.
 pub(super) fn resubmit(core: &mut Core, reply: ReplyTo, cred: Cred, submission: Submission) {
     // The options were checked when the job was submitted; its owner may have raised the urgency since.
     match check_options(Cred { owner: true, ..cred }, &submission) {
-        Err(error) => core.reply(reply, Err(error)),
+        Err(error) => core.turn.effects.reply(reply, Err(error)),
         Ok((urgency, flags)) => {
             let checked = Checked::new(submission, (urgency, flags));
             let checked = Checked { admitted_before: true, ..checked };
@@ -66,9 +68,9 @@ pub(super) struct Checked {
     pub(super) submission: Submission,
     pub(super) urgency: Urgency,
     pub(super) flags: Flags,
-    /// The environment of the jobspec is another one than was submitted.
+    /// The environment of the jobspec differs from the submitted one.
     pub(super) new_environment: bool,
-    /// The user had access to the queue when the job was submitted first.
+    /// The user had access to the queue when the job was first submitted.
     admitted_before: bool,
 }
 
@@ -81,15 +83,18 @@ impl Checked {
 /// Makes the job, and takes it to the gates of the plugins.
 pub(super) fn take_to_gates(core: &mut Core, submitter: Submitter, cred: Cred, checked: Checked) {
     let (urgency, flags) = (checked.urgency, checked.flags);
-    match create(core, cred, checked) {
+    let created = create(core, cred, checked);
+    let Core { turn, jobs, submissions, .. } = core;
+    match created {
         Ok(id) => {
-            core.submissions.submitters.insert(id, submitter);
-            core.agenda.push(Work::Submission(id, SubmissionStep::Create));
+            submissions.submitters.insert(id, submitter);
+            turn.agenda.push(Work::Submission(id, SubmissionStep::Create));
             // Posted after, so that it is applied before: the gates see the job's user and urgency.
-            let (now, userid) = (core.clock.now, cred.userid);
-            core.post(id, events::submit(now, userid, urgency, flags.bits()));
+            let userid = cred.userid;
+            let submitted = Submitted { userid, urgency, flags, is_versioned: true };
+            jobs.post(turn, id, Event::Submit(submitted));
         }
-        Err(error) => core.reply_with(submitter.reply, submitter.messages, Err(error)),
+        Err(error) => turn.effects.reply_with(submitter.reply, submitter.messages, Err(error)),
     }
 }
 
@@ -111,7 +116,7 @@ fn check_options(cred: Cred, submission: &Submission) -> Result<(Urgency, Flags)
     Ok((urgency, flags))
 }
 
-/// Makes the job, in state NEW. Nothing of it is stored before it is accepted.
+/// Makes the job, in state NEW. Nothing about it is stored before it is accepted.
 fn create(core: &mut Core, cred: Cred, checked: Checked) -> Result<JobId, RequestError> {
     let Checked { submission, flags, new_environment, admitted_before, .. } = checked;
     let jobspec = ingest::complete_and_check(
@@ -125,7 +130,7 @@ fn create(core: &mut Core, cred: Cred, checked: Checked) -> Result<JobId, Reques
         access::check(core, cred, &jobspec)?;
     }
     // Whole milliseconds. If the clock is set back the generator goes on from the last id.
-    let elapsed = ((core.clock.now - core.clock.started_at) * 1000.0).max(0.0) as u64;
+    let elapsed = ((core.turn.clock.now - core.turn.clock.started_at) * 1000.0).max(0.0) as u64;
     let id = core.jobs.next_id(elapsed).map_err(|error| invalid(error.to_string()))?;
     let environment = new_environment.then(|| {
         let variables = jobspec.environment().cloned().unwrap_or_default();
@@ -135,102 +140,129 @@ fn create(core: &mut Core, cred: Cred, checked: Checked) -> Result<JobId, Reques
     let jobspec = jobspec.into_redacted();
     let text = jobspec.text().to_owned();
     core.jobs.insert_active(Box::new(Record::submitted(id, jobspec)));
-    core.put(id, "J", submission.signed);
-    core.put(id, "jobspec", text);
+    core.jobs.put(&mut core.turn.effects, id, "J", submission.signed);
+    core.jobs.put(&mut core.turn.effects, id, "jobspec", text);
     if let Some(environment) = environment {
         // `J` stays as it was signed.
-        core.put(id, ENVIRONMENT, environment);
+        core.jobs.put(&mut core.turn.effects, id, ENVIRONMENT, environment);
     }
     Ok(id)
 }
 
 /// Takes a submission to its next step.
 pub(crate) fn step(core: &mut Core, id: JobId, step: SubmissionStep) {
+    let Core { turn, jobs, plugins, waiters, submissions, .. } = &mut *core;
     match step {
-        SubmissionStep::Create => gate(core, id, TopicId::JobCreate, SubmissionStep::Validate),
+        SubmissionStep::Create => {
+            gate(&mut turn.agenda, plugins, id, TopicId::JobCreate, SubmissionStep::Validate)
+        }
         SubmissionStep::Validate => {
-            gate(core, id, TopicId::JobValidate, SubmissionStep::Dependency(0));
+            gate(
+                &mut turn.agenda,
+                plugins,
+                id,
+                TopicId::JobValidate,
+                SubmissionStep::Dependency(0),
+            );
         }
         SubmissionStep::Dependency(index) => ask_dependency(core, id, index),
         SubmissionStep::New => {
-            core.agenda.push(Work::Submission(id, SubmissionStep::Accept));
-            core.notify(TopicId::JobNew, id, Cause::None);
+            turn.agenda.push(Work::Submission(id, SubmissionStep::Accept));
+            plugins.notify(&mut turn.agenda, TopicId::JobNew, id, Cause::None);
         }
-        SubmissionStep::Accept => accept(core, id),
+        SubmissionStep::Accept => accept(turn, jobs, waiters, submissions, id),
     }
 }
 
-fn gate(core: &mut Core, id: JobId, topic: TopicId, next: SubmissionStep) {
-    frames::push(core, Frame::new(topic, id, Purpose::Gate(next)));
+fn gate(agenda: &mut Agenda, plugins: &Plugins, id: JobId, topic: TopicId, next: SubmissionStep) {
+    pushing::push(agenda, plugins, Frame::new(topic, id, Purpose::Gate(next)));
 }
 
 fn ask_dependency(core: &mut Core, id: JobId, index: usize) {
-    let Some(record) = core.jobs.get(id) else {
+    let Core { turn, jobs, plugins, submissions, .. } = core;
+    let Some(record) = jobs.get(id) else {
         return;
     };
     let dependencies = match record.job.jobspec.dependencies() {
         Ok(dependencies) => dependencies,
-        Err(error) => return reject(core, id, error.to_string()),
+        Err(error) => {
+            return reject(turn, jobs, plugins, submissions, id, error.to_string());
+        }
     };
     match dependencies.into_iter().nth(index) {
-        None => core.agenda.push(Work::Submission(id, SubmissionStep::New)),
+        None => turn.agenda.push(Work::Submission(id, SubmissionStep::New)),
         Some(dependency) => {
             let purpose = Purpose::Gate(SubmissionStep::Dependency(index + 1));
-            dependencies::push(core, id, dependency, purpose, None);
+            dependencies::push(turn, jobs, plugins, id, dependency, purpose, None);
         }
     }
 }
 
 /// Handles the end of a gate: all of its handlers were called.
 pub(crate) fn finish_gate(core: &mut Core, frame: Frame, next: SubmissionStep) {
+    let Core { turn, jobs, plugins, submissions, .. } = core;
     let id = frame.job;
     if let Some(text) = frame.refusal {
-        return reject(core, id, text);
+        return reject(turn, jobs, plugins, submissions, id, text);
     }
     if !frame.awaited.is_empty() {
-        return core.plugins.suspend(id, frame);
+        return plugins.suspend(id, frame);
     }
     match &frame.subject {
         Subject::Dependency(dependency) if frame.progress.deciders == 0 => {
-            reject(core, id, schemes::unsupported(&core.plugins, &dependency.scheme));
+            let text = schemes::unsupported(plugins, &dependency.scheme);
+            reject(turn, jobs, plugins, submissions, id, text);
         }
-        _ => core.agenda.push(Work::Submission(id, next)),
+        _ => turn.agenda.push(Work::Submission(id, next)),
     }
 }
 
 /// Accepts a job: its writes go out, and the response with them.
-fn accept(core: &mut Core, id: JobId) {
-    let Some(record) = core.jobs.get_mut(id) else {
+fn accept(
+    turn: &mut Turn,
+    jobs: &mut Jobs,
+    waiters: &mut Waiters,
+    submissions: &mut Submissions,
+    id: JobId,
+) {
+    let Some(record) = jobs.get_mut(id) else {
         return;
     };
     let admission = std::mem::replace(&mut record.admission, Admission::Accepted);
     if let Admission::Pending(held_back) = admission {
         let HeldBack { writes, events } = *held_back;
-        core.effects.writes.extend(writes);
-        core.effects.writes.push(Write::Accepted { id });
+        turn.effects.writes.extend(writes);
+        turn.effects.writes.push(Write::Accepted { id });
         for (log, seq, entry) in events {
-            core.effects.publish(id, log, seq, &entry);
+            turn.effects.publish(id, log, seq, &entry);
         }
     }
-    core.jobs.count_new(id);
-    waiters::count_waitable(core, id);
-    if let Some(Submitter { reply, messages }) = core.submissions.submitters.remove(&id) {
-        core.reply_with(reply, messages, Ok(json!({ "id": id })));
+    waiters.count_active(record);
+    jobs.count_new(id);
+    if let Some(Submitter { reply, messages }) = submissions.submitters.remove(&id) {
+        turn.effects.reply_with(reply, messages, Ok(json!({ "id": id })));
     }
-    core.post(id, events::bare(core.clock.now, "validate"));
+    jobs.post(turn, id, Event::Validate);
 }
 
-/// Rejects a job: nothing of it is left but the response, once `job.destroy` has seen it.
-fn reject(core: &mut Core, id: JobId, text: String) {
+/// Rejects a job: once `job.destroy` has seen it, nothing but the response is left.
+fn reject(
+    turn: &mut Turn,
+    jobs: &mut Jobs,
+    plugins: &Plugins,
+    submissions: &mut Submissions,
+    id: JobId,
+    text: String,
+) {
     let text = if text.is_empty() { "rejected by plugin".to_owned() } else { text };
-    if let Some(Submitter { reply, messages }) = core.submissions.submitters.remove(&id) {
-        core.reply_with(reply, messages, Err(invalid(text)));
+    if let Some(Submitter { reply, messages }) = submissions.submitters.remove(&id) {
+        turn.effects.reply_with(reply, messages, Err(invalid(text)));
     }
-    async_work::abort_all(&mut core.jobs, id);
-    if let Some(record) = core.jobs.get_mut(id) {
+    async_work::abort_all(jobs, id);
+    if let Some(record) = jobs.get_mut(id) {
         record.admission = Admission::Rejected;
     }
     // Below `job.destroy`, which still sees the job.
-    core.agenda.push(Work::RemoveRecord(id));
-    core.notify(TopicId::JobDestroy, id, Cause::None);
+    turn.agenda.push(Work::RemoveRecord(id));
+    plugins.notify(&mut turn.agenda, TopicId::JobDestroy, id, Cause::None);
 }

@@ -1,4 +1,4 @@
-//! Changes of a jobspec that users ask for: `job-manager.update`.
+//! Changes to a jobspec that users ask for: `job-manager.update`.
 //!
 //! The plugins of each key decide on it, then `job.validate` on the changed jobspec, then a check of
 //! feasibility, as far as the plugins ask for these. All keys are changed or none.
@@ -8,13 +8,16 @@ use serde_json::{Map, Value, json};
 use super::access;
 use super::slurm::begin;
 use crate::engine::agenda::{Frame, JobspecUpdate, Purpose, Subject, UpdateStage};
-use crate::engine::api::{Cred, ReplyTo, RequestError};
+use crate::engine::alloc::nodes::Nodes;
+use crate::engine::api::{Cred, Effects, ReplyTo, RequestError};
 use crate::engine::core::Core;
-use crate::engine::dispatch::frames;
-use crate::engine::events;
+use crate::engine::dispatch::pushing;
+use crate::engine::jobs::Jobs;
+use crate::engine::turn::Turn;
+use crate::eventlog::Event;
 use crate::host::errno::{EINVAL, ENOENT, EPERM};
-use crate::host::{BoundHandler, JobFlag, UpdateRequest};
-use crate::job::{Job, JobId, State};
+use crate::host::{BoundHandler, UpdateRequest};
+use crate::job::{Job, JobFlag, JobId, State, Timestamp};
 use crate::jobspec::path;
 use crate::topic::TopicId;
 
@@ -32,8 +35,8 @@ pub(super) fn update(
     id: JobId,
     updates: Map<String, Value>,
 ) {
-    match check_access(core, cred, id, &updates) {
-        Err(error) => core.reply(reply, Err(error)),
+    match check_access(&core.jobs, cred, id, &updates) {
+        Err(error) => core.turn.effects.reply(reply, Err(error)),
         Ok(())
             if core.plugins.stack.handles(TopicId::SlurmJobModify)
                 || (access::is_restricted(core, cred) && names_queue(&updates)) =>
@@ -44,14 +47,14 @@ pub(super) fn update(
     }
 }
 
-/// Whether these changes may be of the queue. Plugins can add one; then the user is not known by name, and has
-/// access to queues that are for all users only.
+/// Whether these changes may concern the queue. If only a plugin adds such a change, the user has not been looked up,
+/// and may only have access to queues that are for all users.
 fn names_queue(updates: &Map<String, Value>) -> bool {
     updates.keys().any(|key| QUEUE.starts_with(key.as_str()))
 }
 
-/// Asks the plugins of each key that the user wants to change. What plugins have `added` before needs no
-/// plugin of its key, but `job.validate`.
+/// Asks the plugins of each key that the user wants to change. Changes that plugins have `added` before need no plugin
+/// for their keys, but they need `job.validate`.
 pub(super) fn ask_plugins(
     core: &mut Core,
     (reply, messages): (ReplyTo, Vec<String>),
@@ -76,7 +79,7 @@ pub(super) fn ask_plugins(
 }
 
 fn check_access(
-    core: &Core,
+    jobs: &Jobs,
     cred: Cred,
     id: JobId,
     updates: &Map<String, Value>,
@@ -85,7 +88,7 @@ fn check_access(
     if updates.keys().any(|path| !path::is_updatable(path)) {
         return refuse(EINVAL, "one or more jobspec updates are invalid");
     }
-    let record = core.accepted_or(id, ENOENT, "unknown job id")?;
+    let record = jobs.accepted(id, ENOENT, "unknown job id")?;
     if record.job.state == State::Inactive {
         return refuse(EINVAL, "job is inactive");
     }
@@ -98,8 +101,8 @@ fn check_access(
     Ok(())
 }
 
-fn refuse(core: &mut Core, update: JobspecUpdate, text: impl Into<String>) {
-    core.reply_with(update.reply, update.messages, Err(RequestError::new(EINVAL, text)));
+fn refuse(effects: &mut Effects, update: JobspecUpdate, text: impl Into<String>) {
+    effects.reply_with(update.reply, update.messages, Err(RequestError::new(EINVAL, text)));
 }
 
 /// Asks the plugins of the next key; after the last key, goes on with the whole jobspec.
@@ -111,13 +114,13 @@ fn ask_next(core: &mut Core, mut update: Box<JobspecUpdate>) {
     let topic = TopicId::JobUpdateKey;
     let handlers = core.plugins.stack.members(topic, &key, |_| true);
     if handlers.iter().all(BoundHandler::only_observes) {
-        return refuse(core, *update, format!("update of {key} not supported"));
+        return refuse(&mut core.turn.effects, *update, format!("update of {key} not supported"));
     }
     let value = update.updates.get(&key).cloned().unwrap_or_default();
     let subject = Subject::UpdateRequest(UpdateRequest { cred: update.cred, key, value });
     let update = Some(update);
     let frame = Frame { subject, update, ..Frame::new(topic, id, Purpose::Update) };
-    frames::push_with_shadows(core, frame, handlers);
+    pushing::push_with_shadows(&mut core.turn.agenda, &core.plugins, frame, handlers);
 }
 
 /// Handles the end of a dispatch: all handlers of a key, or of `job.validate`, were called.
@@ -127,19 +130,21 @@ pub(crate) fn finish_dispatch(core: &mut Core, mut frame: Frame) {
     };
     if let Some(text) = frame.refusal {
         let general = || "update rejected by job-manager plugin".to_owned();
-        return refuse(core, *update, if text.is_empty() { general() } else { text });
+        let text = if text.is_empty() { general() } else { text };
+        return refuse(&mut core.turn.effects, *update, text);
     }
     if !frame.awaited.is_empty() {
         let id = frame.job;
-        // There is room for one: the verdict of a plugin says which job it is about, and not more.
+        // A job has room for one: the verdict of a plugin only names the job.
         if core.plugins.is_suspended(id) {
-            return refuse(core, *update, "another update of this job waits for its validation");
+            let text = "another update of this job waits for its validation";
+            return refuse(&mut core.turn.effects, *update, text);
         }
         frame.update = Some(update);
         return core.plugins.suspend(id, frame);
     }
     if update.stage == UpdateStage::Validate {
-        return apply(core, *update);
+        return apply(&mut core.turn, &mut core.jobs, &core.alloc.nodes, *update);
     }
     let decision = frame.progress.outcome.decisions().update.unwrap_or_default();
     // One plugin that wants validation is enough; so is one that wants feasibility.
@@ -149,37 +154,41 @@ pub(crate) fn finish_dispatch(core: &mut Core, mut frame: Frame) {
     ask_next(core, update);
 }
 
-/// Checks the jobspec as it would be.
+/// Checks the jobspec as it would be with all changes.
 fn check_whole(core: &mut Core, mut update: Box<JobspecUpdate>) {
     let added = std::mem::take(&mut update.added);
     update.updates.extend(added);
-    let trial = match trial_job(core, update.id, &update.updates) {
+    let trial = match trial_job(&core.jobs, update.id, &update.updates) {
         Ok(trial) => trial,
-        Err(error) => return core.reply_with(update.reply, update.messages, Err(error)),
+        Err(error) => {
+            return core.turn.effects.reply_with(update.reply, update.messages, Err(error));
+        }
     };
-    let moved =
-        core.job(update.id).is_some_and(|job| job.jobspec().queue() != trial.jobspec().queue());
+    let moved = core
+        .jobs
+        .job(update.id)
+        .is_some_and(|job| job.jobspec().queue() != trial.jobspec().queue());
     if moved && let Err(error) = access::check(core, update.cred, trial.jobspec()) {
-        return core.reply_with(update.reply, update.messages, Err(error));
+        return core.turn.effects.reply_with(update.reply, update.messages, Err(error));
     }
     if update.feasibility
-        && let Err(text) = core.alloc.pool.feasible(trial.jobspec())
+        && let Err(error) = core.alloc.pool.feasible(trial.jobspec())
     {
-        return refuse(core, *update, text);
+        return refuse(&mut core.turn.effects, *update, error.to_string());
     }
     if update.validated {
-        return apply(core, *update);
+        return apply(&mut core.turn, &mut core.jobs, &core.alloc.nodes, *update);
     }
     update.stage = UpdateStage::Validate;
     let id = update.id;
     let frame = Frame::new(TopicId::JobValidate, id, Purpose::Update);
     let (trial, update) = (Some(Box::new(trial)), Some(update));
-    frames::push(core, Frame { trial, update, ..frame });
+    pushing::push(&mut core.turn.agenda, &core.plugins, Frame { trial, update, ..frame });
 }
 
 /// The job with the changed jobspec.
-fn trial_job(core: &Core, id: JobId, updates: &Map<String, Value>) -> Result<Job, RequestError> {
-    let job = &core.accepted_or(id, ENOENT, "unknown job id")?.job;
+fn trial_job(jobs: &Jobs, id: JobId, updates: &Map<String, Value>) -> Result<Job, RequestError> {
+    let job = &jobs.accepted(id, ENOENT, "unknown job id")?.job;
     let mut jobspec = job.jobspec.clone();
     let changed = jobspec.update_all(updates);
     changed.map_err(|error| RequestError::new(EINVAL, error.to_string()))?;
@@ -187,42 +196,42 @@ fn trial_job(core: &Core, id: JobId, updates: &Map<String, Value>) -> Result<Job
 }
 
 /// Posts the changes that all plugins have agreed to.
-fn apply(core: &mut Core, update: JobspecUpdate) {
+fn apply(turn: &mut Turn, jobs: &mut Jobs, nodes: &Nodes, update: JobspecUpdate) {
     let JobspecUpdate { reply, messages, cred, id, updates, validated, .. } = update;
-    // Once more: the job may have gone on while a verdict was awaited.
-    let checked = check_access(core, cred, id, &updates);
-    let expiration = match checked.and_then(|()| new_expiration(core, id, &updates)) {
-        Ok(expiration) => expiration,
-        Err(error) => return core.reply_with(reply, messages, Err(error)),
-    };
-    let now = core.clock.now;
-    let guests_job = core.job(id).is_some_and(|job| job.userid() != cred.userid);
+    // Checked once more: the job may have gone on while a verdict was awaited.
+    let checked = check_access(jobs, cred, id, &updates);
+    let expiration =
+        match checked.and_then(|()| new_expiration(jobs, nodes, turn.clock.now, id, &updates)) {
+            Ok(expiration) => expiration,
+            Err(error) => return turn.effects.reply_with(reply, messages, Err(error)),
+        };
+    let guests_job = jobs.job(id).is_some_and(|job| job.userid() != cred.userid);
     if cred.owner && guests_job && validated {
-        core.post(id, events::set_flags(now, JobFlag::Immutable.name()));
+        jobs.post(turn, id, Event::SetFlags(vec![JobFlag::Immutable]));
     }
-    core.post(id, events::with_context(now, "jobspec-update", Some(updates)));
+    jobs.post(turn, id, Event::JobspecUpdate(&updates.into()));
     if let Some(expiration) = expiration {
-        let context = [("expiration", json!(expiration))];
-        core.post(id, events::with(now, "resource-update", context));
+        jobs.post(turn, id, Event::ResourceUpdate { expiration });
     }
-    core.reply_with(reply, messages, Ok(json!({})));
+    turn.effects.reply_with(reply, messages, Ok(json!({})));
 }
 
-/// The new end of a running job whose duration changes, in UNIX seconds (0 is no end); `None` if
-/// nothing changes for it.
+/// The new end of a running job whose duration changes, in UNIX seconds (0 is no end); `None` if its end doesn't
+/// change.
 fn new_expiration(
-    core: &Core,
+    jobs: &Jobs,
+    nodes: &Nodes,
+    now: Timestamp,
     id: JobId,
     updates: &Map<String, Value>,
 ) -> Result<Option<f64>, RequestError> {
     let Some(duration) = updates.get(DURATION) else {
         return Ok(None);
     };
-    let record = core.accepted_or(id, ENOENT, "unknown job id")?;
+    let record = jobs.accepted(id, ENOENT, "unknown job id")?;
     if !matches!(record.job.state, State::Run | State::Cleanup) {
         return Ok(None);
     }
-    let (nodes, now) = (&core.alloc.nodes, core.clock.now);
     let start = record.job.resources().and_then(|resources| resources.starttime());
     let start = start.ok_or_else(|| RequestError::new(EINVAL, "unable to get job starttime"))?;
     let duration = duration.as_f64().unwrap_or(0.0);

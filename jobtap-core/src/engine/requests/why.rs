@@ -10,7 +10,6 @@ use crate::engine::alloc::nodes::PlannedMaintenance;
 use crate::engine::api::{Cred, RequestError};
 use crate::engine::core::Core;
 use crate::engine::dispatch::retention;
-use crate::engine::events::text_field;
 use crate::engine::jobs::Record;
 use crate::host::errno::{ENOENT, EPERM};
 use crate::host::{Perilog, WorkKind};
@@ -18,12 +17,12 @@ use crate::job::{JobId, State, Timestamp};
 use crate::resource::{Idset, ResourceSet};
 use crate::topic::TopicId;
 
-/// How many jobs or nodes one reason names.
+/// The maximum number of jobs or nodes that one reason names.
 const MAX_NAMED: usize = 8;
 
 /// `{"id","state","reasons":[{"kind","text",..}]}`. The text of a reason is a sentence for the user.
 pub(crate) fn why(core: &Core, id: JobId, cred: Cred) -> Result<Value, RequestError> {
-    let record = core.accepted_or(id, ENOENT, "unknown job id")?;
+    let record = core.jobs.accepted(id, ENOENT, "unknown job id")?;
     if !cred.owner && record.job.userid != cred.userid {
         return Err(RequestError::new(EPERM, "guests can only access their own jobs"));
     }
@@ -76,8 +75,8 @@ fn dependency_owner(core: &Core, record: &Record, description: &str) -> Option<S
     Some(core.plugins.stack.get(*plugin)?.name().to_string())
 }
 
-/// The jobs that a job has to wait for, or that it has waited for in vain, one by one up to the one that waits for none.
-/// Jobs of other users are not shown to guests.
+/// The chain of jobs that a job has to wait for, or has waited for in vain, up to a job that waits for none. Jobs of
+/// other users are not shown to guests.
 fn why_jobs_before(core: &Core, record: &Record, cred: Cred) -> Vec<Value> {
     let mut reasons = Vec::new();
     let mut next = job_before(record);
@@ -96,22 +95,23 @@ fn why_jobs_before(core: &Core, record: &Record, cred: Cred) -> Vec<Value> {
     reasons
 }
 
-/// The job that a dependency of a job names, of those that are open, or of the one that has ended the job.
+/// The job that is named by an open dependency of a job, or by the dependency that has ended it.
 fn job_before(record: &Record) -> Option<JobId> {
     let named = |text: &str| text.split_once('=')?.1.split_whitespace().next()?.parse().ok();
     match (record.job.state, record.job.end_event()) {
         (State::Depend, _) => record.job.dependencies().find_map(named),
         (State::Inactive | State::Cleanup, Some(end)) => {
-            named(text_field(end, "note")).filter(|_| text_field(end, "type") == "dependency")
+            let raised = end.exception().filter(|raised| raised.kind == "dependency");
+            raised.and_then(|raised| named(raised.note))
         }
         _ => None,
     }
 }
 
-/// What plugins have written beside a job that waits. What a user has noted is no reason, nor what the scheduler says.
+/// The annotations of plugins on a job that waits. Annotations of users and of the scheduler are not reasons.
 fn why_annotations(core: &Core, record: &Record) -> Vec<Value> {
     let told = record.job.annotations().iter().filter_map(|(key, note)| {
-        let plugin = core.jobs.said.annotator(record.job.id, key);
+        let plugin = core.jobs.attributions.annotator(record.job.id, key);
         if key == "sched" || (key == "user" && plugin.is_none()) {
             return None;
         }
@@ -157,7 +157,7 @@ fn why_priority(core: &Core, record: &Record) -> Vec<Value> {
         );
         reasons.push(json!({ "kind": "plugin", "text": text, "plugin": &**name }));
     }
-    let withheld_by = core.jobs.said.withheld_by(record.job.id);
+    let withheld_by = core.jobs.attributions.withheld_by(record.job.id);
     if let Some(plugin) = withheld_by.and_then(|plugin| core.plugins.stack.get(plugin))
         && reasons.is_empty()
     {
@@ -204,7 +204,7 @@ fn why_sched(core: &Core, record: &Record) -> Vec<Value> {
     reasons
 }
 
-/// The queue of the job, if it is not started or not configured any more.
+/// The queue of the job, if it is not started or no longer configured.
 fn why_queue(core: &Core, record: &Record) -> Option<Value> {
     let queues = &core.alloc.queues;
     let queue = match queues.of_job(&record.job.jobspec) {
@@ -222,7 +222,7 @@ fn why_queue(core: &Core, record: &Record) -> Option<Value> {
             return Some(json!({ "kind": "queue", "text": text, "queue": queue }));
         }
     };
-    // A virtual queue is blocked by its parent, and that one was stopped for a reason.
+    // If its parent blocks a virtual queue, the reason is that of the parent.
     let stopped = queue.blocked_by().and_then(|parent| queues.get(parent)).unwrap_or(queue);
     let why = stopped.stop_reason().map(|why| format!(": {why}")).unwrap_or_default();
     let text = match (queue.name(), queue.blocked_by()) {
@@ -245,7 +245,9 @@ fn why_run(core: &Core, record: &Record) -> Vec<Value> {
     }
     let until = record.job.resources().and_then(|resources| resources.expiration());
     let text = match until {
-        Some(until) => format!("its tasks run, for {} at the most", span(until, core.clock.now)),
+        Some(until) => {
+            format!("its tasks run, for {} at the most", span(until, core.turn.clock.now))
+        }
         None => "its tasks run, without a time limit".to_owned(),
     };
     vec![json!({ "kind": "tasks", "text": text, "until": until })]
@@ -290,10 +292,9 @@ fn why_inactive(record: &Record) -> Value {
 
 /// The exception that has ended a job, if one did.
 fn why_ended(record: &Record) -> Option<String> {
-    let end = record.job.end_event().filter(|end| end.name == "exception")?;
-    let note = text_field(end, "note");
-    let note = if note.is_empty() { String::new() } else { format!(": {note}") };
-    Some(format!("it was ended by exception {}{note}", text_field(end, "type")))
+    let raised = record.job.end_event()?.exception()?;
+    let note = if raised.note.is_empty() { String::new() } else { format!(": {}", raised.note) };
+    Some(format!("it was ended by exception {}{note}", raised.kind))
 }
 
 /// Resources that a job could use and cannot have yet.
@@ -307,13 +308,13 @@ struct InUse<'a> {
 
 /// What has to happen until there are enough resources for a job that is the first of its queue.
 fn why_resources(core: &Core, record: &Record) -> Value {
-    let (alloc, now) = (&core.alloc, core.clock.now);
+    let (alloc, now) = (&core.alloc, core.turn.clock.now);
     let spec = &record.job.jobspec;
     let mut free = alloc.pool.free().clone();
     if alloc.pool.choose_at(&free, spec, now.as_secs()).is_some() {
         return reason("resources", "there is enough for it; it may not delay those before it");
     }
-    // The jobs, in the order of their ends, that must end until there is enough.
+    // The jobs, in the order of their ends, that must end before there is enough.
     let (mut jobs, mut named) = (Vec::new(), Vec::new());
     for InUse { by, job, resources, until } in in_use(core, record) {
         free.union_with(resources);
@@ -331,7 +332,7 @@ fn why_resources(core: &Core, record: &Record) -> Value {
             return json!({ "kind": "resources", "text": text, "jobs": jobs, "until": until });
         }
     }
-    if alloc.pool.waits_for_maintenance(spec) {
+    if alloc.pool.could_run_without_maintenance(spec) {
         return why_maintenance(core, record);
     }
     why_nodes(core, record)
@@ -356,25 +357,25 @@ fn in_use<'a>(core: &'a Core, record: &Record) -> Vec<InUse<'a>> {
         let end = |used: &InUse<'_>| used.until.unwrap_or(f64::INFINITY);
         end(a).total_cmp(&end(b)).then(a.job.cmp(&b.job))
     });
-    let usable = alloc.pool.usable_ranks(&record.job.jobspec, core.clock.now.as_secs());
+    let usable = alloc.pool.usable_ranks(&record.job.jobspec, core.turn.clock.now.as_secs());
     let all = retained.chain(allocated);
     all.filter(|used| used.resources.ranks().intersects(&usable)).collect()
 }
 
-/// Nodes are reserved, and without them there is not enough, whatever ends.
+/// The reason if nodes are reserved for maintenance, and without them there is not enough, whichever jobs end.
 fn why_maintenance(core: &Core, record: &Record) -> Value {
     let (alloc, spec) = (&core.alloc, &record.job.jobspec);
     let eligible = alloc.pool.eligible_ranks(spec);
     let duration = Some(spec.duration()).filter(|duration| *duration > 0.0);
-    let (now, duration) = (core.clock.now.as_secs(), duration.unwrap_or(f64::INFINITY));
-    let planned = alloc.nodes.maintenance(core.clock.now).filter(|planned| {
+    let (now, duration) = (core.turn.clock.now.as_secs(), duration.unwrap_or(f64::INFINITY));
+    let planned = alloc.nodes.maintenance(core.turn.clock.now).filter(|planned| {
         let maintenance = &planned.maintenance;
         maintenance.concerns(now, duration) && maintenance.ranks.intersects(&eligible)
     });
     let named = planned.map(|PlannedMaintenance { maintenance, reason, .. }| {
         let hosts = alloc.nodes.label(&maintenance.ranks.intersection(&eligible));
         let when = match maintenance.from > now {
-            true => format!("in {}", span(maintenance.from, core.clock.now)),
+            true => format!("in {}", span(maintenance.from, core.turn.clock.now)),
             false => "now".to_owned(),
         };
         let why = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
@@ -388,7 +389,7 @@ fn why_maintenance(core: &Core, record: &Record) -> Value {
     reason("maintenance", text)
 }
 
-/// Nodes are drained or offline, and without them there is not enough, whatever ends. Nodes that the
+/// The reason if nodes are drained or offline, and without them there is not enough, whichever jobs end. Nodes that the
 /// job could not use are not named.
 fn why_nodes(core: &Core, record: &Record) -> Value {
     let (alloc, spec) = (&core.alloc, &record.job.jobspec);
@@ -420,8 +421,9 @@ fn why_nodes(core: &Core, record: &Record) -> Value {
     let more = named.len().saturating_sub(MAX_NAMED);
     named.truncate(MAX_NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    // Where nodes alone would not do.
-    let jobs = if alloc.pool.waits_for_nodes(spec) { "" } else { "jobs to end, and for " };
+    // If these nodes alone would not be enough, jobs must end too.
+    let jobs =
+        if alloc.pool.could_start_with_all_nodes_up(spec) { "" } else { "jobs to end, and for " };
     let how = if only_offline { "offline" } else { "drained" };
     let text = format!("it waits for {jobs}nodes that are {how}: {}{more}", named.join(", "));
     let passed_over = alloc.alloc_queues.is_passed_over(record);

@@ -1,5 +1,4 @@
-//! Errors in a configuration, with the key at which they are, worded for the author of a configuration
-//! file.
+//! Errors in a configuration, each with the key that it concerns, worded for the author of a configuration file.
 
 use std::fmt::{self, Display, Write};
 
@@ -31,7 +30,7 @@ enum Fault {
     UnknownKey(Names),
     /// The table at the path lacks this key.
     MissingKey(&'static str),
-    /// The table at the path has this key twice, by two names.
+    /// The table at the path has this key twice, under two names.
     DuplicateKey(&'static str),
     /// A value that is not one of these.
     UnknownValue(String, Names),
@@ -75,7 +74,7 @@ impl ReadError {
         self
     }
 
-    /// An error in the key itself. Unknown values are unknown keys here.
+    /// The same error, in the key itself. An unknown value is an unknown key here.
     pub(super) fn of_key(self, key: &str) -> Self {
         match self.fault {
             Fault::UnknownKey(_) => self,
@@ -144,13 +143,13 @@ impl<'a> KeyPath<'a> {
         Self { last: Some(last), ..self }
     }
 
-    /// In quotes, unless a key of the path is quoted itself.
+    /// The path in quotes, unless one of its keys is quoted itself.
     fn quoted(self) -> String {
         let text = self.to_string();
         if text.contains('"') { text } else { format!("\"{text}\"") }
     }
 
-    /// As the beginning of a message.
+    /// The path as the beginning of a message.
     fn prefix(self) -> String {
         match self.path {
             [] => String::new(),

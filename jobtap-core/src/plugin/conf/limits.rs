@@ -93,32 +93,39 @@ struct QueueTable<L> {
     policy: Policy<L>,
 }
 
-impl<L> TryFrom<Tables<L>> for PolicyLimits<L> {
-    type Error = String;
+/// Why the parent of a queue can't be used.
+#[derive(Debug, thiserror::Error)]
+enum ParentError {
+    #[error("queues.{queue}: parent queue '{parent}' is not configured")]
+    NotConfigured { queue: String, parent: String },
+    #[error("queues.{queue}: 'parent' must be a string")]
+    NotAString { queue: String },
+}
 
-    fn try_from(tables: Tables<L>) -> Result<Self, String> {
+impl<L> TryFrom<Tables<L>> for PolicyLimits<L> {
+    type Error = ParentError;
+
+    fn try_from(tables: Tables<L>) -> Result<Self, ParentError> {
         let Tables { policy: Policy { limits: general }, queues } = tables;
         let names: BTreeSet<String> = queues.keys().cloned().collect();
-        let read = |(name, QueueTable { parent, policy }): (String, QueueTable<L>)| {
+        let read = |(queue, QueueTable { parent, policy }): (String, QueueTable<L>)| {
             let parent = match parent {
                 None => None,
                 Some(Value::String(parent)) if names.contains(&parent) => Some(parent),
                 Some(Value::String(parent)) => {
-                    return Err(format!(
-                        "queues.{name}: parent queue '{parent}' is not configured"
-                    ));
+                    return Err(ParentError::NotConfigured { queue, parent });
                 }
-                Some(_) => return Err(format!("queues.{name}: 'parent' must be a string")),
+                Some(_) => return Err(ParentError::NotAString { queue }),
             };
-            Ok((name, Queue { parent, limits: policy.limits }))
+            Ok((queue, Queue { parent, limits: policy.limits }))
         };
         Ok(Self { general, queues: queues.into_iter().map(read).collect::<Result<_, _>>()? })
     }
 }
 
 impl<L> PolicyLimits<L> {
-    /// The limit for a job in this queue, or without a queue: the first that `limit` returns, of the queue,
-    /// its parent and the general table. A queue that is not configured has the general limits.
+    /// The limit for a job in this queue, or without a queue: the first that `limit` returns for the tables
+    /// of the queue, of its parent, and of all jobs. A queue that is not configured has the general limits.
     pub fn find<T>(&self, queue: Option<&str>, limit: impl Fn(&L) -> Option<T>) -> Option<T> {
         let own = queue.and_then(|name| self.queues.get(name));
         let parent = own.and_then(|own| self.queues.get(own.parent.as_ref()?));

@@ -62,7 +62,7 @@ fn valid() -> Value {
     json!({"half_life": "1d", "weights": {"age": 1}})
 }
 
-/// The text for a valid table with one key put into it, over what may stand there.
+/// The error text for a valid table after one key is added or replaced.
 fn refused(key: &str, value: Value) -> String {
     let mut table = valid();
     table[key] = value;

@@ -8,7 +8,6 @@ mod read;
 #[cfg(test)]
 mod samples;
 mod schema;
-mod values;
 
 use std::path::{Path, PathBuf};
 
@@ -39,7 +38,7 @@ use crate::host::{ConfError, InitArgs};
 /// A struct with a `#[serde(flatten)]` field accepts every key. So do the insides of
 /// `#[serde(untagged)]` and `#[serde(tag = "..")]` enums, unless they say `deny_unknown_fields`.
 ///
-/// A type that is [`JsonSchema`] too documents its settings: see [`Conf::schema`].
+/// A type that is also [`JsonSchema`] documents its settings: see [`Conf::schema`].
 ///
 /// ```
 /// use jobtap_core::prelude::*;
@@ -79,11 +78,10 @@ impl<C> Conf<C> {
 }
 
 impl<C: JsonSchema> Conf<C> {
-    /// What the table may contain, as a JSON Schema (draft 2020-12): what `jobtap plugin schema`
-    /// prints.
+    /// The JSON Schema (draft 2020-12) of the table, as `jobtap plugin schema` prints it.
     ///
-    /// `#[derive(JsonSchema)]` takes it from the fields, their comments and their serde attributes. A
-    /// name by `#[serde(alias = "..")]` is left out.
+    /// `#[derive(JsonSchema)]` makes it from the fields, their comments and their serde attributes. It omits
+    /// names that `#[serde(alias = "..")]` adds.
     ///
     /// ```
     /// use jobtap_core::prelude::*;
@@ -104,7 +102,7 @@ impl<C: JsonSchema> Conf<C> {
     /// assert_eq!(schema["additionalProperties"], json!(false));
     /// ```
     pub fn schema() -> Value {
-        schema::of::<C>()
+        schema::generate::<C>()
     }
 }
 
@@ -223,13 +221,14 @@ impl<C> std::ops::Deref for InstanceConf<C> {
 pub struct ConfDirectory(Option<PathBuf>);
 
 impl ConfDirectory {
-    /// The directory; `None` if the configuration comes from options only. Of several files the last one's.
+    /// The directory of the configuration file, or of the last one if there are several; `None` if the
+    /// configuration comes from options only.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.0.as_deref()
     }
 
-    /// The file of this name: itself if it is absolute, otherwise in the directory.
+    /// The path of a file: an absolute name as it is, any other relative to the directory.
     ///
     /// # Errors
     /// The name is relative and there is no directory.
@@ -247,15 +246,15 @@ impl ConfDirectory {
     }
 }
 
-/// A type that a table of the configuration can be read as: any that is `Deserialize`. A plugin calls it
-/// itself for tables that it gets in other ways than by [`Conf`].
+/// A type that can be read from a table of the configuration: any that is `Deserialize`. A plugin calls these
+/// methods itself for tables that it doesn't get through [`Conf`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be read from configuration",
     label = "not `Deserialize`",
     note = "derive it: `#[derive(Deserialize)] #[serde(deny_unknown_fields)]`"
 )]
 pub trait ConfTable: Sized {
-    /// Reads a table of its own, in which an unknown key is an error.
+    /// Reads a table that belongs to this type alone, so that an unknown key is an error.
     ///
     /// # Errors
     /// The first error, with its place: dotted keys, `[2]` for an element of an array.
@@ -283,8 +282,7 @@ pub trait ConfTable: Sized {
     fn read_among_others(table: &Value) -> Result<Self, ConfError>;
 
     /// The unknown keys of a table, which [`read`](ConfTable::read) would refuse: for a plugin that warns of
-    /// them, or words the error itself. Empty for a value that isn't a table. Inner tables are not
-    /// looked at.
+    /// them, or words the error itself. Empty for a value that isn't a table. Inner tables are not checked.
     ///
     /// ```
     /// use jobtap_core::plugin::ConfTable;
@@ -394,7 +392,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::host::{PluginKey, RemoteCall, RemoteHandle, RemoteSink};
+    use crate::host::{NoReturn, PluginKey, RemoteHandle};
 
     #[derive(Debug, serde::Deserialize)]
     #[allow(dead_code)]
@@ -405,19 +403,13 @@ mod tests {
 
     struct Plugin;
 
-    struct Nowhere;
-
-    impl RemoteSink for Nowhere {
-        fn send(&self, _: RemoteCall) {}
-    }
-
     fn init<T: FromInit<Plugin>>(conf: &Value) -> Result<T, ConfError> {
         T::from_init(&InitArgs {
             name: "fairshare",
             conf,
             instance_conf: conf,
             conf_directory: Some(Path::new("/etc/jobtap")),
-            remote: RemoteHandle::new(PluginKey(1), "fairshare".into(), Arc::new(Nowhere)),
+            remote: RemoteHandle::new(PluginKey(1), "fairshare".into(), Arc::new(NoReturn)),
         })
     }
 

@@ -1,7 +1,8 @@
 //! The deserializer of configurations: it refuses unknown keys, and names the place of each error.
 //!
-//! A derived `Deserialize` reads an unknown key's value by `deserialize_ignored_any`. This deserializer
-//! fails there, so that unknown keys are refused in every struct, without `deny_unknown_fields`.
+//! A derived `Deserialize` reads the value of an unknown key with `deserialize_ignored_any`. This
+//! deserializer fails there, so that unknown keys are refused in every struct, without
+//! `deny_unknown_fields`.
 
 use serde::de::value::MapDeserializer;
 use serde::de::{
@@ -31,7 +32,7 @@ pub(super) fn read<C: DeserializeOwned>(
     C::deserialize(Reader::new(value, unknown_keys))
 }
 
-/// Whether `C` is a struct without the key at this path, as far as the types on the way to it tell.
+/// Whether `C` lacks the key at this path, as far as the types along the path show.
 pub(super) fn is_unknown_key<C: DeserializeOwned>(path: &[&str]) -> bool {
     let alone = path.iter().rev().fold(Value::Null, |value, key| {
         Value::Object([((*key).to_owned(), value)].into_iter().collect())
@@ -92,7 +93,7 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// An array. It is an error when the type doesn't take all elements.
+    /// Reads an array. It is an error when the type doesn't take all elements.
     fn array<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         let Value::Array(elements) = self.value else {
             return Err(self.mismatch(&visitor));
@@ -102,7 +103,7 @@ impl<'de> Reader<'de> {
         array.finish(value)
     }
 
-    /// A table, which is a struct's when there are `fields`.
+    /// Reads a table, which belongs to a struct when there are `fields`.
     fn table<V: Visitor<'de>>(
         self,
         fields: Option<Names>,
@@ -116,7 +117,8 @@ impl<'de> Reader<'de> {
         table.finish(value)
     }
 
-    /// A [`std::time::Duration`] as people write one: a number of seconds, or a Flux standard duration.
+    /// Reads a [`std::time::Duration`] as people write one: a number of seconds, or a Flux standard
+    /// duration.
     fn duration<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         let duration = Fsd::deserialize(self)?;
         let parts = duration.to_duration().ok_or_else(|| {
@@ -146,7 +148,7 @@ impl<'de> Reader<'de> {
     }
 }
 
-/// The fields as which serde reads a [`std::time::Duration`].
+/// The fields of a [`std::time::Duration`] in serde.
 const SECS_NANOS: Names = &["secs", "nanos"];
 
 fn unexpected_number(number: &Number) -> Unexpected<'static> {
@@ -173,7 +175,7 @@ fn visit_number<'de, V: Visitor<'de>>(number: &Number, visitor: V) -> Result<V::
     }
 }
 
-/// Writes the methods of a deserializer that read by one of its own methods.
+/// Writes the methods of a deserializer that delegate to one of its own methods.
 macro_rules! by {
     ($($own:ident: $($method:ident($($arg:ident: $ty:ty),*)),+;)*) => {
         $($(
@@ -331,7 +333,7 @@ impl<'de> SeqAccess<'de> for Array<'de> {
     }
 }
 
-/// The entries of a table, which is a struct's when there are `fields`.
+/// The entries of a table, which belongs to a struct when there are `fields`.
 struct Table<'de> {
     entries: map::Iter<'de>,
     value: Option<(&'de str, &'de Value)>,
@@ -461,7 +463,7 @@ struct Key<'de>(&'de str);
 
 impl<'de> Key<'de> {
     fn number<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
-        // Rust parses `inf` and `nan` as floats too, which are no numbers in a configuration.
+        // Rust parses `inf` and `nan` as floats too, which are not numbers in a configuration.
         let numeric = self.0.starts_with(|c: char| c.is_ascii_digit() || c == '-');
         if let Ok(unsigned) = self.0.parse() {
             visitor.visit_u64(unsigned)

@@ -166,12 +166,12 @@ struct Own {
 struct Checked;
 
 impl TryFrom<Plain> for Checked {
-    type Error = String;
+    type Error = &'static str;
 
-    fn try_from(plain: Plain) -> Result<Self, String> {
+    fn try_from(plain: Plain) -> Result<Self, &'static str> {
         match plain.b {
             7 => Ok(Checked),
-            _ => Err("b must be 7".to_owned()),
+            _ => Err("b must be 7"),
         }
     }
 }
@@ -195,7 +195,7 @@ where
     Ok(T::deserialize(deserializer).unwrap_or_default())
 }
 
-/// Leaves out the elements that are none, however many errors that takes.
+/// Skips all elements that are not numbers, however many errors that takes.
 struct Lossy(Vec<u8>);
 
 impl<'de> Deserialize<'de> for Lossy {
@@ -226,7 +226,7 @@ impl<'de> Deserialize<'de> for Lossy {
     }
 }
 
-/// Never asks for anything.
+/// Reads nothing from its deserializer.
 struct Constant;
 
 impl<'de> Deserialize<'de> for Constant {
@@ -258,7 +258,8 @@ fn json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What a strict read accepts, one that accepts unknown keys accepts too; each error has a text.
+/// Asserts that a read that accepts unknown keys accepts whatever a strict read does, and that each
+/// error has a text.
 fn hold<C: DeserializeOwned>(value: &Value) {
     match read::<C>(value, UnknownKeys::Refused) {
         Ok(_) => read::<C>(value, UnknownKeys::Accepted).map(drop).unwrap(),

@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 use crate::job::Fsd;
 
 /// The schema (draft 2020-12) of the table that [`Conf`](super::Conf) reads as `C`.
-pub(super) fn of<C: JsonSchema>() -> Value {
+pub(super) fn generate<C: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.meta_schema = None);
     let mut schema = settings.into_generator().into_root_schema_for::<C>().to_value();
-    // The name of the Rust type, which says nothing to those who write configurations.
+    // The title is the name of the Rust type, which means nothing to authors of configurations.
     if let Value::Object(root) = &mut schema {
         root.remove("title");
     }
@@ -20,7 +20,8 @@ pub(super) fn of<C: JsonSchema>() -> Value {
         && duration.pointer("/properties/secs").is_some()
         && duration.pointer("/properties/nanos").is_some()
     {
-        // The standard library's, which the reader takes in the form of a Flux standard duration.
+        // This is the standard library's type, which the reader accepts in the form of a Flux
+        // standard duration.
         *duration = Fsd::json_schema(&mut SchemaGenerator::default()).to_value();
     }
     let mut extended = BTreeSet::new();
@@ -29,11 +30,11 @@ pub(super) fn of<C: JsonSchema>() -> Value {
     schema
 }
 
-/// The keywords below which other schemas of the same value stand.
+/// The keywords that contain other schemas of the same value.
 const COMBINED: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 
-/// Collects the definitions that a schema refers to beside properties of its own, as that of
-/// `#[serde(tag = "..")]` does: such a definition describes only a part of its table.
+/// Collects the definitions that a schema refers to in addition to its own properties, as a schema
+/// does for `#[serde(tag = "..")]`: such a definition describes only a part of its table.
 fn find_extended(schema: &Value, found: &mut BTreeSet<String>) {
     match schema {
         Value::Object(map) => {
@@ -50,7 +51,8 @@ fn find_extended(schema: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Refuses unknown keys in the tables of structs, as the reader does without the type saying so.
+/// Refuses unknown keys in the tables of structs, as the reader does even if the type doesn't say
+/// so.
 ///
 /// `whole` is false inside a schema that describes a table together with others: none of them knows
 /// the keys of the others.
@@ -140,7 +142,7 @@ mod tests {
             grace: std::time::Duration,
             period: Option<std::time::Duration>,
         }
-        let schema = of::<Times>();
+        let schema = generate::<Times>();
         assert_eq!(schema["properties"]["grace"], json!({"$ref": "#/$defs/Duration"}));
         let form = json!({"type": ["number", "string"], "minimum": 0, "examples": [90, "1.5h"]});
         for (key, value) in form.as_object().unwrap() {
@@ -176,8 +178,8 @@ mod tests {
             "description": "What the plugin does.",
             "$defs": {"Point": point(true)}
         });
-        assert_eq!(of::<Settings>(), schema);
-        assert_eq!(of::<Fsd>()["description"], fsd);
+        assert_eq!(generate::<Settings>(), schema);
+        assert_eq!(generate::<Fsd>()["description"], fsd);
     }
 
     #[test]
@@ -189,8 +191,8 @@ mod tests {
             #[serde(flatten)]
             rest: HashMap<String, Value>,
         }
-        assert_eq!(of::<Flat>().get("additionalProperties"), Some(&json!(true)));
-        let ids = of::<BTreeMap<Uid, f64>>();
+        assert_eq!(generate::<Flat>().get("additionalProperties"), Some(&json!(true)));
+        let ids = generate::<BTreeMap<Uid, f64>>();
         assert_eq!(ids["additionalProperties"]["type"], "number");
     }
 
@@ -210,11 +212,11 @@ mod tests {
             #[serde(flatten)]
             rule: Rule,
         }
-        let rule = of::<Rule>();
+        let rule = generate::<Rule>();
         assert_eq!(rule["oneOf"][0]["additionalProperties"], false);
         assert_eq!(rule["oneOf"][1].get("additionalProperties"), None);
         assert_eq!(rule["$defs"]["Point"], point(false));
-        let named = of::<Named>();
+        let named = generate::<Named>();
         assert_eq!(named.get("additionalProperties"), None);
         assert_eq!(named["oneOf"][0].get("additionalProperties"), None);
     }

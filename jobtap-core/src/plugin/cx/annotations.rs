@@ -1,4 +1,4 @@
-//! Annotations of jobs: what is shown of a job to users, beside its eventlog.
+//! Annotations of jobs: what users see of a job in addition to its eventlog.
 
 use serde_json::{Map, Value};
 
@@ -7,8 +7,9 @@ use super::arguments::IsJson;
 /// Annotations of a job: keys and values that `jobtap jobs` can show and that are not kept in the
 /// eventlog.
 ///
-/// They are merged into those that the job has; `null` removes a key. Those that a handler returns are lost at
-/// a restart of the manager, as in Flux; those of [`Cx::annotate`](crate::plugin::Cx::annotate) outlive it.
+/// They are merged into the job's annotations; `null` removes a key. Annotations that a handler returns are
+/// lost at a restart of the manager, as in Flux; those of [`Cx::annotate`](crate::plugin::Cx::annotate)
+/// survive it.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;

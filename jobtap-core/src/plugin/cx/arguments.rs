@@ -1,8 +1,8 @@
 //! Bounds on the arguments of calls.
 //!
 //! Where a C interface takes a string, a call of [`Cx`](super::context::Cx) takes a type of its own. Each
-//! trait here is implemented by one such type and exists for its compile error: an author who passes
-//! the string reads what to pass instead, and not that two types differ.
+//! trait here is implemented by one such type and exists for its compile error: an author who passes the
+//! string reads what to pass instead, and not only that two types differ.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::jobs::{ActiveJob, AddedDependency, CleanupJob, Identified, PendingJob};
 use super::jobspec_path::JobspecPath;
-use crate::host::{EventName, JobFlag};
-use crate::job::Fsd;
+use crate::host::EventName;
+use crate::job::{Fsd, JobFlag};
 
 /// The name of an event that a plugin posts: an [`EventName`].
 #[diagnostic::on_unimplemented(

@@ -1,4 +1,4 @@
-//! One call of a handler, with the type of its topic.
+//! One callback, with the type of its topic.
 
 use std::marker::PhantomData;
 
@@ -28,7 +28,7 @@ impl<'a, T: TopicSet> Call<'a, T> {
     }
 }
 
-// Derived, these would ask for `T: Clone`.
+// A derive would require `T: Clone`.
 impl<T: TopicSet> Clone for Call<'_, T> {
     fn clone(&self) -> Self {
         *self

@@ -15,9 +15,9 @@ use super::jobs::{
 use super::jobspec_path::JobspecPath;
 use super::token::Token;
 use crate::host::{
-    CallError, Command, Detail, EventName, Exception, Host, JobFlag, Level, Perilog, Priority,
+    CallError, Command, Detail, EventName, Exception, Host, Level, Perilog, Priority,
 };
-use crate::job::{Job, JobId, Signal, Timestamp, Uid, Urgency};
+use crate::job::{Job, JobFlag, JobId, Signal, Timestamp, Uid, Urgency};
 use crate::queue::Queues;
 use crate::resource::{Idset, ResourceSet};
 use crate::topic::{
@@ -25,7 +25,7 @@ use crate::topic::{
     TopicSet, WithoutJob,
 };
 
-/// The context of a handler: what it can read of the host, and what it can ask for.
+/// The context of a handler: what it can read from the host, and what it can ask for.
 ///
 /// `T` is the topic, or the tuple of topics in the order of `#[on]`. A call exists only for topics that
 /// allow it:
@@ -61,7 +61,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
 /// Reads, and calls on the instance. Every topic allows them.
 impl<'a, T: TopicSet> Cx<'a, T> {
-    /// The time of this callback. All callbacks of one cause, such as one submission, have the same time.
+    /// The time of this callback. All callbacks with the same cause, such as one submission, have the same time.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -140,7 +140,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     ///     }
     /// }
     ///
-    /// # fn main() -> Result<(), String> {
+    /// # fn main() -> Result<(), jobtap_core::testing::Refused> {
     /// use jobtap_core::testing::{TestJob, TestManager};
     ///
     /// let mut m = TestManager::new()
@@ -171,8 +171,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.host().job(id).map(JobRef::new).ok_or(CallError::UnknownJob(id))
     }
 
-    /// All active jobs, in the order of their ids. It looks at each of them: a plugin that needs a number for
-    /// each submission counts jobs at their events instead. While inactive jobs are shown at a restart, jobs with
+    /// All active jobs, in the order of their ids. This visits each of them: a plugin that needs a count at each
+    /// submission counts jobs at their events instead. While inactive jobs are introduced at a restart, jobs with
     /// greater ids are not there yet.
     ///
     /// ```
@@ -186,8 +186,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         host.active_jobs().into_iter().filter_map(|id| host.job(id).map(JobRef::new))
     }
 
-    /// The jobs that became inactive at this time or later, the last one first. Purged jobs are not among them.
-    /// Only our manager has such jobs; other hosts show none.
+    /// The jobs that became inactive at this time or later, the latest first, without purged jobs. Only our
+    /// manager has such jobs; other hosts return none.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -201,7 +201,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         host.ended_jobs(since).into_iter().filter_map(|id| host.job(id).map(JobRef::new))
     }
 
-    /// Looks up an active job by its id. Calls on other jobs than the handler's take one.
+    /// Looks up an active job by its id. Calls on jobs other than the handler's own take it.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -277,8 +277,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 }
 
 /// Calls on the handler's own job, which only some topics allow.
-// The bound stands on each method and not on the block: for a bound on the block the compiler says
-// that there is no such method, and doesn't show the message of the missing capability.
+// The bound is on each method and not on the block: with a bound on the block, the compiler would report that
+// there is no such method, without the message about the missing capability.
 impl<'a, T: TopicSet> Cx<'a, T> {
     pub(super) fn current(&self) -> Result<JobId, CallError> {
         self.call.args.job.map(Job::id).ok_or(CallError::NoCurrentJob)
@@ -287,8 +287,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// Adds a dependency to the current job, which stays in DEPEND until it is removed.
     ///
     /// The description names the dependency within its job and works once: adding one that is there
-    /// already, or was removed before, has no effect. So a handler that is called again after a restart
-    /// adds it again without a check.
+    /// already, or was removed before, has no effect. So a handler that is called again after a restart can add
+    /// it again without a check.
     ///
     /// **Hosts**: jobtap's manager, Flux.
     ///
@@ -375,8 +375,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.host().call(Command::UpdateJobspec { job, updates })
     }
 
-    /// Ends the current job with a fatal exception of type `kind`, at topics where the job is active. At
-    /// other topics there is [`fail_job`](Self::fail_job).
+    /// Ends the current job with a fatal exception of type `kind`, at topics where the job is active. At other
+    /// topics, call [`fail_job`](Self::fail_job).
     ///
     /// **Hosts**: jobtap's manager, Flux.
     ///
@@ -420,8 +420,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.host().push(Command::RemoveDependency { job, description });
     }
 
-    /// Adds a dependency to a job that was looked up; otherwise as
-    /// [`dependency_add`](Self::dependency_add).
+    /// Adds a dependency to a job that was looked up; otherwise like [`dependency_add`](Self::dependency_add).
     ///
     /// **Hosts**: jobtap's manager, Flux.
     ///
@@ -468,8 +467,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.host().call(Command::Raise { job: job.job_id(), exception })
     }
 
-    /// Ends a job that was looked up with a fatal exception of type `kind`; otherwise as
-    /// [`fail`](Self::fail).
+    /// Ends a job that was looked up with a fatal exception of type `kind`; otherwise like [`fail`](Self::fail).
     ///
     /// **Hosts**: jobtap's manager, Flux.
     ///
@@ -506,8 +504,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.host().push(Command::SetUrgency { job: job.job_id(), urgency });
     }
 
-    /// Starts an epilog for a job that was looked up, for example when a prolog that was canceled has
-    /// ended; otherwise as [`epilog_start`](Self::epilog_start).
+    /// Starts an epilog for a job that was looked up, for example when a canceled prolog has finished; otherwise
+    /// like [`epilog_start`](Self::epilog_start).
     ///
     /// **Hosts**: jobtap's manager, Flux, Slurm's PrEp (with a difference).
     ///
@@ -531,7 +529,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     }
 
     /// Sets a memo on a job, a note for its user that is kept with the job. It is shown among the job's
-    /// annotations under `user`, from a callback and from later work alike. Null removes it.
+    /// annotations under `user`, whether a callback or later work sets it. Null removes it.
     ///
     /// **Hosts**: jobtap's manager, Flux.
     ///
@@ -554,9 +552,9 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.host().call(Command::Memo { job: job.job_id(), memo })
     }
 
-    /// Moves the end of a running job: posts `resource-update` (RFC 21), as an update of its duration does.
-    /// The jobspec stays as it is. UNIX time 0 lets the job run without an end; a time that is past ends it with
-    /// a timeout. Plugins that [subscribe](Self::subscribe) to the job see it as
+    /// Changes the expiration of a running job: posts `resource-update` (RFC 21), as an update of its duration
+    /// does. The jobspec stays as it is. UNIX time 0 lets the job run without an expiration; a time in the past
+    /// ends it with a timeout. Plugins that [subscribe](Self::subscribe) to the job see it as
     /// `job.event.resource-update`.
     ///
     /// **Hosts**: jobtap's manager, Flux.
@@ -581,8 +579,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     /// Stores a JSON value below the `guest` directory of a job (RFC 16), where its user and its tasks can read
     /// it: `jobtap job info ID guest.tools.NAME.KEY`. The key is `application.KEY`, or `tools.NAME.KEY` with a
-    /// name of the plugin's own. It is durable with the events of this callback. The manager never reads it
-    /// again; what the plugin itself needs after a restart is [`Data`](crate::plugin::Data).
+    /// name of the plugin's own. It becomes durable together with the events of this callback. The manager never
+    /// reads it again; what the plugin itself needs after a restart belongs in [`Data`](crate::plugin::Data).
     ///
     /// **Hosts**: jobtap's manager.
     ///
@@ -594,7 +592,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// ```
     ///
     /// # Errors
-    /// [`CallError::GuestKey`] for another key.
+    /// [`CallError::GuestKey`] for any other key.
     pub fn guest_put(
         &self,
         job: impl AsActiveJob<T>,
@@ -609,10 +607,10 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// outlive a restart, unlike those that a handler returns. Objects are merged key by key; null removes a
     /// key. `sched` belongs to the scheduler and `user` to the user.
     ///
-    /// In Flux they stand under their own key only for the job of the present callback. From later work, such as
+    /// In Flux they appear under their own key only for the job of the current callback. From later work, such as
     /// a timer or a future, and for another job, Flux shows them below `user`, as it shows a memo:
     /// `user.licences` in the example. A plugin that shows something from later work in several hosts sets a
-    /// [memo](Self::memo), which stands below `user` in each.
+    /// [memo](Self::memo), which appears below `user` in each.
     ///
     /// **Hosts**: jobtap's manager, Flux (with a difference).
     ///
@@ -873,8 +871,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     /// Sends a signal to the tasks of a job; no effect when it has none, or they have exited.
     ///
-    /// The signal is sent at most once, after the changes of this callback are durable. It is not sent
-    /// when the manager is killed in between.
+    /// The signal is sent at most once, after the changes of this callback are durable. It is not sent if the
+    /// manager is killed in between.
     ///
     /// **Hosts**: jobtap's manager, Flux.
     ///

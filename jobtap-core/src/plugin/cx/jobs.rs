@@ -1,5 +1,5 @@
-//! Jobs as calls take them. The type of such a job is the proof of what the call needs: that the job
-//! exists, is active, is pending, or is in CLEANUP.
+//! Jobs as arguments of calls. The type of such a job proves what the call needs: that the job exists,
+//! is active, is pending, or is in CLEANUP.
 //!
 //! A job is borrowed from the host, which changes no job while a handler runs. So what was true when
 //! the value was made is true for the whole callback.
@@ -19,7 +19,8 @@ use crate::topic::{HasActiveJob, HasPendingJob, TopicSet};
 /// returns it for an id.
 ///
 /// It has the getters of a [`Job`] but does not convert into one. A handler's `&Job` proves more by its
-/// topic (in `job.state.run`, that the job is active), and a job that was looked up may be any other.
+/// topic (in `job.state.run`, that the job is active), while a job that was looked up may be in any
+/// state.
 ///
 /// ```compile_fail,E0308
 /// # use jobtap_core::prelude::*;
@@ -191,12 +192,12 @@ reads! { JobRef ActiveJob PendingJob CleanupJob; {
     dependencies() -> impl Iterator<Item = &'a str>;
     dependency(description: &str) -> Option<AddedDependency<'a>>;
     annotations() -> &'a Map<String, Value>;
-    event_posted(name: &str) -> bool;
+    event_posted(name: impl AsRef<str>) -> bool;
     result() -> Option<JobResult>;
 } }
 
 impl Job {
-    /// The dependency of this description, if it was added and is not removed yet.
+    /// The dependency with this description, if it was added and is not removed yet.
     pub fn dependency(&self, description: &str) -> Option<AddedDependency<'_>> {
         if !matches!(self.state, State::New | State::Depend) {
             return None;
@@ -239,7 +240,7 @@ impl Identified for &Job {
 mod sealed {
     use super::JobId;
 
-    /// Is implemented by the types of this file only, so that no other type passes for a proof.
+    /// Implemented only by the types of this file, so that no other type can serve as a proof.
     pub trait Identified {
         fn job_id(&self) -> JobId;
     }

@@ -6,8 +6,8 @@ use std::fmt;
 /// A dotted path into `attributes`, `resources` or `tasks` of a jobspec, the only parts that can be
 /// changed once a job is submitted (RFC 21 `jobspec-update`).
 ///
-/// [`path!`](crate::path) makes one at compile time; a path to another part does not compile. For a path
-/// that is known at run time only there is [`try_new`](Self::try_new).
+/// [`path!`](crate::path) makes one at compile time; a path to another part does not compile. For a path that
+/// is known only at run time, use [`try_new`](Self::try_new).
 ///
 /// ```
 /// use jobtap_core::path;
@@ -30,8 +30,8 @@ pub struct InvalidPath(String);
 const ROOTS: [&str; 3] = ["attributes", "resources", "tasks"];
 
 impl JobspecPath {
-    /// Not public: outside of a constant a bad path would panic instead of not compiling, so the macro calls it
-    /// in one.
+    /// Not public: the macro calls it in a constant, where a bad path fails to compile; elsewhere it would
+    /// panic at run time.
     #[doc(hidden)]
     #[track_caller]
     pub const fn __checked(path: &'static str) -> Self {

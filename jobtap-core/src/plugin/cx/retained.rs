@@ -52,7 +52,7 @@ use crate::topic::{AllowsRetain, TopicSet};
 /// #   }
 /// }
 ///
-/// # fn main() -> Result<(), String> {
+/// # fn main() -> Result<(), jobtap_core::testing::Refused> {
 /// use jobtap_core::job::WaitStatus;
 /// use jobtap_core::testing::{TestJob, TestManager};
 ///

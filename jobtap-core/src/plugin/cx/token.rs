@@ -1,8 +1,8 @@
 //! An open prolog or epilog as a value.
 //!
-//! A prolog that is never finished delays its job for ever. The token finishes it in any case: one that
-//! is dropped, because the work that owned it failed or panicked, finishes it with status 1 and a
-//! fatal exception.
+//! A prolog that is never finished delays its job forever. So the token always finishes it: when the token
+//! is dropped, because the work that owned it failed or panicked, it finishes the prolog with status 1 and
+//! a fatal exception.
 
 use crate::host::{Command, Perilog, RemoteHandle};
 use crate::job::JobId;

@@ -7,18 +7,18 @@
 //! | `job.state.priority` | the priority is unavailable | the priority is set |
 //! | `job.state.run` | a prolog delays the start of the tasks | the prolog is finished |
 //! | `job.state.cleanup` | an epilog delays the release of the resources | the epilog is finished |
-//! | `slurm.job_submit`, `slurm.job_modify` | the request waits, before the next plugin | the request goes on or is refused |
+//! | `slurm.job_submit`, `slurm.job_modify` | the request waits before the next plugin | it goes on or is refused |
 //!
-//! - With `when = Self::wants` a job that the handler isn't concerned with doesn't wait at all, and has no event of
-//!   it.
-//! - The future starts after the events of the callback are durable, and runs off the manager's thread.
-//!   It waits through [`Remote`](crate::plugin::Remote) only, so that virtual time works.
+//! - With `when = Self::wants`, a job that doesn't concern the handler doesn't wait at all, and has no event of the
+//!   handler.
+//! - The future starts after the events of the callback are durable, and runs off the manager's thread. It may wait
+//!   only through [`Remote`](crate::plugin::Remote), so that virtual time works.
 //! - A future that fails or panics ends the job with a fatal exception; from `job.validate` it rejects
 //!   the job, and from `job.state.priority` it leaves the job without a priority.
 //! - When the job no longer waits for it, because it was canceled for example, the future is dropped at
 //!   its next `await`. With `on_cancel = "run-on"` the future of a prolog runs on.
-//! - After a restart of the manager, handlers of dependencies and priorities are called again. A prolog or
-//!   epilog has failed, unless its handler says `on_restart = "rerun"`.
+//! - After a restart of the manager, handlers of dependencies and priorities are called again. An interrupted prolog or
+//!   epilog counts as failed, unless its handler says `on_restart = "rerun"`.
 
 use std::any::Any;
 use std::future::Future;
@@ -32,8 +32,9 @@ use futures_util::future::{AbortHandle, Abortable, Either, select};
 use super::failure::{EpilogFailed, HandlerError, PrologFailed, Reject};
 use super::service::{IntoReply, or_empty};
 use crate::host::{
-    AsyncPolicy, CallError, Command, Detail, Exception, Failure, Host, JobWork, Level, Outcome,
-    Priority, RemoteHandle, ServiceError, Task, WorkKind, panic_text, work_description,
+    AsyncError, AsyncPolicy, CallError, Command, Detail, Exception, Failure, Host, JobWork, Level,
+    Outcome, Panicked, Priority, RemoteHandle, ServiceError, Task, WorkKind, panic_text,
+    work_description,
 };
 use crate::job::{Job, JobId};
 use crate::plugin::cx::call::Call;
@@ -78,7 +79,7 @@ trait JobWaits: AsyncTopic + HasJob {
     fn begin(host: &dyn Host, job: JobId, what: &str) -> Result<Outcome, Failure>;
 
     /// The commands that end the wait.
-    fn end(job: JobId, what: &str, answer: Result<Self::Answer, String>) -> Vec<Command>;
+    fn end(job: JobId, what: &str, answer: Result<Self::Answer, AsyncError>) -> Vec<Command>;
 }
 
 /// Types that an `async` handler of topic `T` may return.
@@ -91,8 +92,8 @@ pub trait IntoAnswer<T: AsyncTopic> {
     /// Converts the return value.
     ///
     /// # Errors
-    /// The handler's own error, as the text that the user reads.
-    fn into_answer(self) -> Result<T::Answer, String>;
+    /// The handler's own error.
+    fn into_answer(self) -> Result<T::Answer, AsyncError>;
 }
 
 /// The answer of a handler that returns nothing, at topics where only the end of the future matters.
@@ -114,28 +115,28 @@ impl<T: AsyncTopic> IntoAnswer<T> for ()
 where
     T::Answer: BareAnswer,
 {
-    fn into_answer(self) -> Result<T::Answer, String> {
+    fn into_answer(self) -> Result<T::Answer, AsyncError> {
         Ok(T::Answer::bare())
     }
 }
 
 impl IntoAnswer<JobStateRun> for Result<(), PrologFailed> {
-    fn into_answer(self) -> Result<(), String> {
-        self.map_err(|error| error.text().to_owned())
+    fn into_answer(self) -> Result<(), AsyncError> {
+        self.map_err(|error| AsyncError::Returned(error.text().to_owned()))
     }
 }
 
 impl IntoAnswer<JobStateCleanup> for Result<(), EpilogFailed> {
-    fn into_answer(self) -> Result<(), String> {
-        self.map_err(|error| error.text().to_owned())
+    fn into_answer(self) -> Result<(), AsyncError> {
+        self.map_err(|error| AsyncError::Returned(error.text().to_owned()))
     }
 }
 
 macro_rules! rejections {
     ($($topic:ident)*) => { $(
         impl IntoAnswer<$topic> for Result<(), Reject> {
-            fn into_answer(self) -> Result<(), String> {
-                self.map_err(|error| error.text().to_owned())
+            fn into_answer(self) -> Result<(), AsyncError> {
+                self.map_err(|error| AsyncError::Returned(error.text().to_owned()))
             }
         }
     )* };
@@ -143,19 +144,21 @@ macro_rules! rejections {
 rejections!(JobValidate JobDependency JobStateDepend);
 
 impl IntoAnswer<JobStatePriority> for Priority {
-    fn into_answer(self) -> Result<Priority, String> {
+    fn into_answer(self) -> Result<Priority, AsyncError> {
         Ok(self)
     }
 }
 
 impl IntoAnswer<JobStatePriority> for Result<Priority, HandlerError> {
-    fn into_answer(self) -> Result<Priority, String> {
-        self.map_err(|error| error.text().to_owned())
+    fn into_answer(self) -> Result<Priority, AsyncError> {
+        self.map_err(|error| AsyncError::Returned(error.text().to_owned()))
     }
 }
 
-macro_rules! job_topics {
-    ($($topic:ident: $answer:ty;)*) => { $(
+/// Makes topics asynchronous: each with its answer, and with the function that starts the work of a handler, to which
+/// further arguments may be given.
+macro_rules! async_topics {
+    ($($topic:ident: $answer:ty, $start:ident($($more:expr)?);)*) => { $(
         impl AsyncTopic for $topic {
             type Answer = $answer;
 
@@ -169,18 +172,20 @@ macro_rules! job_topics {
                 R: IntoAnswer<Self>,
                 F: Future<Output = R> + Send + 'static,
             {
-                start_for_job(call, handler, policy, future)
+                $start(call, handler, policy, future $(, $more)?)
             }
         }
     )* };
 }
-job_topics! {
-    JobValidate: ();
-    JobDependency: ();
-    JobStateDepend: ();
-    JobStatePriority: Priority;
-    JobStateRun: ();
-    JobStateCleanup: ();
+pub(super) use async_topics;
+
+async_topics! {
+    JobValidate: (), start_for_job();
+    JobDependency: (), start_for_job();
+    JobStateDepend: (), start_for_job();
+    JobStatePriority: Priority, start_for_job();
+    JobStateRun: (), start_for_job();
+    JobStateCleanup: (), start_for_job();
 }
 
 /// The outcome of a handler for which the host makes the job wait.
@@ -196,7 +201,7 @@ impl JobWaits for JobValidate {
         Ok(Outcome::deferred())
     }
 
-    fn end(job: JobId, _: &str, answer: Result<(), String>) -> Vec<Command> {
+    fn end(job: JobId, _: &str, answer: Result<(), AsyncError>) -> Vec<Command> {
         vec![Command::Verdict { job, verdict: answer }]
     }
 }
@@ -210,11 +215,12 @@ macro_rules! dependency_topics {
                 waits(host.call(Command::AddDependency { job, description: what.to_owned() }))
             }
 
-            fn end(job: JobId, what: &str, answer: Result<(), String>) -> Vec<Command> {
+            fn end(job: JobId, what: &str, answer: Result<(), AsyncError>) -> Vec<Command> {
                 vec![match answer {
                     Ok(()) => Command::RemoveDependency { job, description: what.to_owned() },
-                    Err(note) => {
-                        Command::Raise { job, exception: Exception::fatal("dependency", note) }
+                    Err(error) => {
+                        let exception = Exception::fatal("dependency", error.to_string());
+                        Command::Raise { job, exception }
                     }
                 }]
             }
@@ -230,12 +236,12 @@ impl JobWaits for JobStatePriority {
         Ok(Outcome::priority(Priority::Unavailable))
     }
 
-    fn end(job: JobId, what: &str, answer: Result<Priority, String>) -> Vec<Command> {
+    fn end(job: JobId, what: &str, answer: Result<Priority, AsyncError>) -> Vec<Command> {
         vec![match answer {
             Ok(priority) => Command::Reprioritize { job, priority },
-            Err(text) => Command::Log {
+            Err(error) => Command::Log {
                 level: Level::Error,
-                text: format!("{what}: job {job} stays without a priority: {text}"),
+                text: format!("{what}: job {job} stays without a priority: {error}"),
             },
         }]
     }
@@ -248,8 +254,8 @@ impl JobWaits for JobStateRun {
         waits(host.call(Command::StartProlog { job, description: what.to_owned() }))
     }
 
-    fn end(job: JobId, what: &str, answer: Result<(), String>) -> Vec<Command> {
-        let failure = answer.err();
+    fn end(job: JobId, what: &str, answer: Result<(), AsyncError>) -> Vec<Command> {
+        let failure = answer.err().map(|error| error.to_string());
         let status = i32::from(failure.is_some());
         vec![Command::FinishProlog { job, description: what.to_owned(), status, failure }]
     }
@@ -262,15 +268,15 @@ impl JobWaits for JobStateCleanup {
         waits(host.call(Command::StartEpilog { job, description: what.to_owned() }))
     }
 
-    fn end(job: JobId, what: &str, answer: Result<(), String>) -> Vec<Command> {
-        let failure = answer.err();
+    fn end(job: JobId, what: &str, answer: Result<(), AsyncError>) -> Vec<Command> {
+        let failure = answer.err().map(|error| error.to_string());
         let status = i32::from(failure.is_some());
         vec![Command::FinishEpilog { job, description: what.to_owned(), status, failure }]
     }
 }
 
-/// Whether an asynchronous handler is concerned with a job, by its `when`; called by the code that
-/// `#[jobtap_plugin]` generates.
+/// Whether a job concerns an asynchronous handler, by the handler's `when`; called by the code that `#[jobtap_plugin]`
+/// generates.
 #[doc(hidden)]
 pub fn is_concerned<P: 'static, T: HasJob>(
     call: &Call<'_, T>,
@@ -291,7 +297,7 @@ pub fn decline<T: AsyncTopic + HasJob>(
     let (host, job) = (call.args.host, call.args.job.ok_or(NO_JOB)?);
     let description = described(call, handler);
     if job.dependencies().any(|open| open == description) {
-        // It was concerned with the job before a restart or a reload, and nobody else would remove this.
+        // The job concerned the handler before a restart or a reload, and nothing else would remove this dependency.
         host.push(Command::RemoveDependency { job: job.id(), description });
     }
     Ok(Outcome::default())
@@ -300,7 +306,7 @@ pub fn decline<T: AsyncTopic + HasJob>(
 const NO_JOB: Failure = Failure::Input("the host gave no job");
 const NOT_THIS_PLUGIN: Failure = Failure::Input("the host gave another plugin's instance");
 
-/// What the work of a handler is called in events.
+/// The description of a handler's work in events.
 fn described<T: TopicSet>(call: &Call<'_, T>, handler: &str) -> String {
     let dependency = match call.args.detail {
         Detail::Dependency(dependency) => Some(dependency),
@@ -360,28 +366,28 @@ where
         commands.push(Command::WorkEnded { job, what: name });
         answering.commands(commands);
     });
-    let Work { abort, task } = work;
+    let AbortableTask { abort, task } = work;
     let (kind, run_on) = (T::KIND, policy.run_on);
     host.push(Command::BeginWork(JobWork { job, what, kind, run_on, abort, task }));
     Ok(outcome)
 }
 
 /// Work that a host runs, and how it is aborted.
-pub(super) struct Work {
+pub(super) struct AbortableTask {
     pub(super) abort: AbortHandle,
     pub(super) task: Task,
 }
 
-/// Makes the work of a handler: its future with its time limit, and then `end` with its answer, or with the
-/// text of its error, its panic or its timeout. `end` is not called for work that was aborted.
+/// Makes the work of a handler: its future with its time limit, and then `end` with its answer, or with
+/// its error, its panic or its timeout. `end` is not called for work that was aborted.
 pub(super) fn in_background<T, R, F>(
     remote: RemoteHandle,
     (topic, job): (TopicId, Option<JobId>),
     name: String,
     policy: AsyncPolicy,
     future: F,
-    end: impl FnOnce(Result<T::Answer, String>) + Send + 'static,
-) -> Work
+    end: impl FnOnce(Result<T::Answer, AsyncError>) + Send + 'static,
+) -> AbortableTask
 where
     T: AsyncTopic,
     R: IntoAnswer<T>,
@@ -396,21 +402,25 @@ where
             None => work.await,
             Some(seconds) => match select(pin!(work), pin!(elapsed(&remote, seconds))).await {
                 Either::Left((finished, _)) => finished,
-                Either::Right(((), _)) => Ok(Ok(Err(format!("{name}: no end after {seconds} s")))),
+                Either::Right(((), _)) => {
+                    Ok(Ok(Err(AsyncError::TimedOut { work: name.clone(), seconds })))
+                }
             },
         };
         // Aborted: nothing waits for an answer any more.
         let Ok(finished) = finished else { return };
         end(match finished {
             Ok(answer) => answer,
-            Err(panic) => Err(format!("{name} panicked: {}", panic_text(&*panic))),
+            Err(panic) => {
+                Err(AsyncError::Panicked { work: name, panicked: Panicked::from_panic(&*panic) })
+            }
         });
     });
-    Work { abort, task }
+    AbortableTask { abort, task }
 }
 
-/// Waits in the host's time. Once the plugin is removed it waits for ever: the work is aborted then,
-/// which is not to be reported as a timeout.
+/// Waits in the host's time. Once the plugin is removed, it waits forever: the work is aborted then, which must not be
+/// reported as a timeout.
 async fn elapsed(remote: &RemoteHandle, seconds: f64) {
     let (sender, receiver) = oneshot::channel();
     remote.after(
@@ -437,7 +447,7 @@ where
     let Detail::Request(request) = call.args.detail else {
         return Err(Failure::Input("the host gave no request"));
     };
-    // From here on the service has no outcome of its own, whether or not it took a `Responder`.
+    // From here on the outcome of the callback is not the response, whether or not the service took a `Responder`.
     let has_responder = request.taken.replace(true);
     let (to, remote) = (request.to, call.args.host.remote());
     let answering = AssertUnwindSafe(future).catch_unwind();

@@ -1,11 +1,11 @@
-//! The errors that handlers return, by whom they address: the submitter, or the log.
+//! The errors that handlers return, for the submitter or for the log.
 
 use std::fmt;
 
 use crate::host::IsError;
 
-/// Takes the text of an error that `?` does not convert, since it isn't a [`std::error::Error`]: that of
-/// `anyhow::Error`, `Box<dyn Error>`, or a plain text.
+/// Converts errors that `?` doesn't convert, since they aren't a [`std::error::Error`], by their text: an
+/// `anyhow::Error`, a `Box<dyn Error>`, or a plain string.
 ///
 /// ```
 /// use jobtap_core::prelude::*;
@@ -40,7 +40,7 @@ pub trait ResultExt<T> {
 }
 
 impl<T, E: fmt::Display> ResultExt<T> for Result<T, E> {
-    // The alternate form is, for `anyhow::Error`, the one with all causes.
+    // For `anyhow::Error`, the alternate form includes all causes.
     fn or_reject(self) -> Result<T, Reject> {
         self.map_err(|error| Reject::new(format!("{error:#}")))
     }

@@ -158,14 +158,14 @@ impl<T: ReturnsFault> IntoFailure<T> for HandlerError {
     }
 }
 
-/// For the compile error that its bound gives: no prolog is started for a handler that is not `async`.
+/// Exists for the compile error of its bound: no prolog is started for a handler that is not `async`.
 impl<T: ReturnsEnd> IntoFailure<T> for PrologFailed {
     fn into_failure(self) -> Failure {
         Failure::Error(self.text().to_owned())
     }
 }
 
-/// For the compile error, as for [`PrologFailed`].
+/// Exists for the compile error, as for [`PrologFailed`].
 impl<T: ReturnsEnd> IntoFailure<T> for EpilogFailed {
     fn into_failure(self) -> Failure {
         Failure::Error(self.text().to_owned())

@@ -27,7 +27,7 @@ use crate::topic::{
 /// | `&Dependency` | `job.dependency.*` |
 /// | `&UpdateRequest` | `job.update.KEY` |
 /// | `Updates` | `job.update` |
-/// | [`Descriptor`](super::slurm::Descriptor), [`SubmitUid`](super::slurm::SubmitUid), [`Partitions`](super::slurm::Partitions) | `slurm.job_submit`, `slurm.job_modify` |
+/// | [`Descriptor`], [`SubmitUid`], [`Partitions`] | `slurm.job_submit`, `slurm.job_modify` |
 /// | `&JobRecord` | `slurm.job_modify` |
 /// | `Node` | `slurm.prolog`, `slurm.epilog` |
 /// | [`JobTopic`] | the wildcards `job.state.*` and `job.*` |
@@ -38,6 +38,10 @@ use crate::topic::{
 /// | `Data<'_, D>` | every `job.*` topic of a plugin with `data = D` |
 /// | `JobsData<'_, D>` | everywhere in a plugin with `data = D` |
 /// | `InstanceData<'_, D>` | everywhere in a plugin with `instance_data = D` |
+///
+/// [`Descriptor`]: super::slurm::Descriptor
+/// [`SubmitUid`]: super::slurm::SubmitUid
+/// [`Partitions`]: super::slurm::Partitions
 #[diagnostic::on_unimplemented(
     message = "a handler of `{T}` can't take `{Self}`",
     label = "not a parameter of this topic",
@@ -246,7 +250,7 @@ impl<'a, P, T: HasConf, C: ConfTable> FromTopic<'a, P, T> for InstanceConf<C> {
 
 macro_rules! borrowed {
     ($($name:ident)*) => { $(
-        /// For the compile error that its bound gives: a handler takes it by reference.
+        /// Exists for the compile error of its bound: a handler takes this type by reference.
         impl<'a, P, T: HasOwned> FromTopic<'a, P, T> for $name {
             fn from_topic(_: &Call<'a, T>) -> Result<Self, Failure> {
                 Err(Failure::Input("a handler takes this by reference"))

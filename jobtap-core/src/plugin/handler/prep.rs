@@ -2,12 +2,12 @@
 
 use std::future::Future;
 
-use super::asyncs::{AsyncTopic, IntoAnswer, Work, in_background};
+use super::asyncs::{AbortableTask, AsyncTopic, IntoAnswer, async_topics, in_background};
 use super::failure::{EpilogFailed, PrologFailed};
 use super::params::FromTopic;
 use crate::host::prep::{Node, PrepFailure};
 use crate::host::{
-    AsyncPolicy, Command, Detail, Failure, JobWork, Outcome, WorkKind, work_description,
+    AsyncError, AsyncPolicy, Command, Detail, Failure, JobWork, Outcome, WorkKind, work_description,
 };
 use crate::plugin::cx::call::Call;
 use crate::topic::{
@@ -23,42 +23,32 @@ impl<'a, P, T: HasNode> FromTopic<'a, P, T> for Node {
     }
 }
 
-macro_rules! prep_topics {
-    ($($topic:ident: $kind:ident, $failed:ident;)*) => { $(
-        impl AsyncTopic for $topic {
-            type Answer = ();
+async_topics! {
+    SlurmPrologSlurmctld: (), start(WorkKind::Prolog);
+    SlurmProlog: (), start(WorkKind::Prolog);
+    SlurmEpilog: (), start(WorkKind::Epilog);
+    SlurmEpilogSlurmctld: (), start(WorkKind::Epilog);
+}
 
-            fn start<R, F>(
-                call: &Call<'_, Self>,
-                handler: &str,
-                policy: AsyncPolicy,
-                future: F,
-            ) -> Result<Outcome, Failure>
-            where
-                R: IntoAnswer<Self>,
-                F: Future<Output = R> + Send + 'static,
-            {
-                start(call, handler, policy, future, WorkKind::$kind)
-            }
-        }
-
-        // Authors of `job.state.run` read of `job.state.cleanup` only.
+macro_rules! answers {
+    ($($topic:ident: $failed:ident;)*) => { $(
+        // Without this attribute, compile errors show this to authors of `job.state.run` handlers.
         #[diagnostic::do_not_recommend]
         impl IntoAnswer<$topic> for Result<(), $failed> {
-            fn into_answer(self) -> Result<(), String> {
-                self.map_err(|error| error.text().to_owned())
+            fn into_answer(self) -> Result<(), AsyncError> {
+                self.map_err(|error| AsyncError::Returned(error.text().to_owned()))
             }
         }
     )* };
 }
-prep_topics! {
-    SlurmPrologSlurmctld: Prolog, PrologFailed;
-    SlurmProlog: Prolog, PrologFailed;
-    SlurmEpilog: Epilog, EpilogFailed;
-    SlurmEpilogSlurmctld: Epilog, EpilogFailed;
+answers! {
+    SlurmPrologSlurmctld: PrologFailed;
+    SlurmProlog: PrologFailed;
+    SlurmEpilog: EpilogFailed;
+    SlurmEpilogSlurmctld: EpilogFailed;
 }
 
-/// Opens a prolog or epilog, and starts the work that ends it.
+/// Starts a prolog or epilog, and the work that finishes it.
 fn start<T, R, F>(
     call: &Call<'_, T>,
     handler: &str,
@@ -80,7 +70,7 @@ where
     let remote = host.remote();
     let mut what = work_description(remote.name(), handler, None);
     if let Some(node) = &node {
-        // One for each node may be open.
+        // One may be open for each node.
         what = format!("{what}@{}", node.host);
     }
     let description = what.clone();
@@ -100,14 +90,14 @@ where
                 Ok(()) => {
                     Command::FinishEpilog { job, description: description.clone(), status, failure }
                 }
-                Err(note) => {
-                    let description = Some(description.clone());
+                Err(error) => {
+                    let (description, note) = (Some(description.clone()), error.to_string());
                     Command::FailPrep(PrepFailure { topic: T::ID, job, description, node, note })
                 }
             };
             answering.commands(vec![end, Command::WorkEnded { job, what: description }]);
         });
-    let Work { abort, task } = work;
+    let AbortableTask { abort, task } = work;
     let run_on = policy.run_on;
     host.push(Command::BeginWork(JobWork { job, what, kind, run_on, abort, task }));
     Ok(Outcome::default())

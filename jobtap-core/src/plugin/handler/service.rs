@@ -1,10 +1,10 @@
-//! Plugin services: requests of clients that a plugin handles by name.
+//! Plugin services: requests from clients that a plugin handles by name.
 //!
 //! A method under `#[service("name")]` handles requests for `job-manager.PLUGIN.name` (without a name:
 //! `job-manager.PLUGIN`; the leading dot of a builtin is left out). It takes a [`Request<Q>`] for any
-//! `Q: Deserialize` and returns any `Serialize`, or a `Result` of one with [`ServiceError`]. One that
-//! takes a [`Responder<R>`] responds later, once or with a stream. Only the instance's owner may send
-//! requests, unless the service says `role = "guest"`.
+//! `Q: Deserialize` and returns any `Serialize`, or a `Result` of one with [`ServiceError`]. A service
+//! that takes a [`Responder<R>`] responds later, once or with a stream. Only the instance's owner may
+//! send requests, unless the service says `role = "guest"`.
 //!
 //! ```
 //! use jobtap_core::prelude::*;
@@ -50,7 +50,7 @@ const EPROTO: i32 = 71;
 const ENODATA: i32 = 61;
 const EIO: i32 = 5;
 
-/// The client that sent a request, as a parameter of services; another name of [`Cred`].
+/// The client that sent a request, as a parameter of services; an alias of [`Cred`].
 pub type Caller = Cred;
 
 /// The payload of a request, read as the service's own type `Q`. A payload that is not a `Q` is refused
@@ -112,14 +112,14 @@ pub trait Payload: Sized {
     /// Reads the payload.
     ///
     /// # Errors
-    /// The text of serde's error.
-    fn read(payload: &Value) -> Result<Self, String>;
+    /// Serde's error.
+    fn read(payload: &Value) -> Result<Self, serde_json::Error>;
 }
 
 #[diagnostic::do_not_recommend]
 impl<Q: DeserializeOwned> Payload for Q {
-    fn read(payload: &Value) -> Result<Self, String> {
-        Q::deserialize(payload).map_err(|error| error.to_string())
+    fn read(payload: &Value) -> Result<Self, serde_json::Error> {
+        Q::deserialize(payload)
     }
 }
 
@@ -134,7 +134,7 @@ impl<'a, P, T: HasRequest, Q: Payload> FromTopic<'a, P, T> for Request<Q> {
     fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
         Q::read(&request(call)?.payload)
             .map(Request)
-            .map_err(|text| Failure::Refused(ServiceError::new(EPROTO, text)))
+            .map_err(|error| Failure::Refused(ServiceError::new(EPROTO, error.to_string())))
     }
 }
 
@@ -267,8 +267,8 @@ impl Refusal for ServiceError {
     }
 }
 
-/// Marks the implementation of [`IntoReply`] for values. It and [`Fallible`] keep the two
-/// implementations apart, which the compiler would otherwise find to overlap.
+/// Marks the implementation of [`IntoReply`] for values. Without it and [`Fallible`], the two
+/// implementations would overlap.
 pub enum Plain {}
 
 /// Marks the implementation of [`IntoReply`] for results.

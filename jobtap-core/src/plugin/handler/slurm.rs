@@ -5,11 +5,15 @@ use std::fmt;
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
 
-use super::asyncs::{AsyncTopic, BareAnswer, IntoAnswer, Work, in_background};
+use super::asyncs::{
+    AbortableTask, AsyncTopic, BareAnswer, IntoAnswer, async_topics, in_background,
+};
 use super::outcome::IntoFailure;
 use super::params::FromTopic;
 use crate::host::slurm::{RequestAnswer, RequestKey, RequestWork, SlurmRequest};
-use crate::host::{AsyncPolicy, Command, Detail, Failure, Outcome, RemoteHandle, work_description};
+use crate::host::{
+    AsyncError, AsyncPolicy, Command, Detail, Failure, Outcome, RemoteHandle, work_description,
+};
 use crate::job::Uid;
 use crate::plugin::cx::call::Call;
 use crate::plugin::cx::context::Cx;
@@ -143,7 +147,7 @@ impl<'a> Partitions<'a> {
         self.0.iter().find(|partition| partition.name.as_deref() == Some(name))
     }
 
-    /// The partition that a job goes to which names none.
+    /// The partition of jobs that name none.
     pub fn default_partition(&self) -> Option<&'a Partition> {
         self.0.iter().find(|partition| partition.is_default())
     }
@@ -197,8 +201,8 @@ impl<'a, P, T: HasJobRecord> FromTopic<'a, P, T> for JobRecord {
     }
 }
 
-/// Sends messages to the user whose request an asynchronous handler decides on: what
-/// [`Cx::user_message`] is for the others.
+/// Sends messages from an asynchronous handler to the user whose request it decides on. Other handlers call
+/// [`Cx::user_message`].
 ///
 /// ```
 /// use jobtap_core::prelude::*;
@@ -256,8 +260,8 @@ impl<'a, P, T: AllowsUserMessage> FromTopic<'a, P, T> for UserMessages {
 
 /// Calls at Slurm's topics.
 impl<T: TopicSet> Cx<'_, T> {
-    /// Sends a message to the user who made the request: `slurm.log_user` of Slurm's scripts. It is delivered
-    /// whether the request is accepted or refused, each line on the standard error of the command.
+    /// Sends a message to the user who made the request, as `slurm.log_user` does in Slurm's scripts. It is
+    /// delivered whether the request is accepted or refused, each line on the standard error of the command.
     ///
     /// **Hosts**: jobtap's manager, Slurm's job_submit.
     ///
@@ -291,7 +295,7 @@ impl<T: ReturnsSlurmError> IntoFailure<T> for SlurmError {
 #[derive(Debug)]
 pub struct RequestVerdict(RequestAnswer);
 
-// Without this attribute it is shown to authors of `job.state.priority`.
+// Without this attribute, compile errors show this type to authors of `job.state.priority` handlers.
 #[diagnostic::do_not_recommend]
 impl BareAnswer for RequestVerdict {
     fn bare() -> Self {
@@ -299,27 +303,15 @@ impl BareAnswer for RequestVerdict {
     }
 }
 
-macro_rules! request_topics {
+async_topics! {
+    SlurmJobSubmit: RequestVerdict, start();
+    SlurmJobModify: RequestVerdict, start();
+}
+
+macro_rules! answers {
     ($($topic:ident)*) => { $(
-        impl AsyncTopic for $topic {
-            type Answer = RequestVerdict;
-
-            fn start<R, F>(
-                call: &Call<'_, Self>,
-                handler: &str,
-                policy: AsyncPolicy,
-                future: F,
-            ) -> Result<Outcome, Failure>
-            where
-                R: IntoAnswer<Self>,
-                F: Future<Output = R> + Send + 'static,
-            {
-                start(call, handler, policy, future)
-            }
-        }
-
         impl IntoAnswer<$topic> for Result<JobDescriptor, SlurmError> {
-            fn into_answer(self) -> Result<RequestVerdict, String> {
+            fn into_answer(self) -> Result<RequestVerdict, AsyncError> {
                 Ok(RequestVerdict(match self {
                     Ok(descriptor) => RequestAnswer::Accept(Some(Box::new(descriptor))),
                     Err(error) => RequestAnswer::Refuse(error),
@@ -328,7 +320,7 @@ macro_rules! request_topics {
         }
 
         impl IntoAnswer<$topic> for Result<(), SlurmError> {
-            fn into_answer(self) -> Result<RequestVerdict, String> {
+            fn into_answer(self) -> Result<RequestVerdict, AsyncError> {
                 Ok(RequestVerdict(match self {
                     Ok(()) => RequestAnswer::Accept(None),
                     Err(error) => RequestAnswer::Refuse(error),
@@ -337,7 +329,7 @@ macro_rules! request_topics {
         }
     )* };
 }
-request_topics!(SlurmJobSubmit SlurmJobModify);
+answers!(SlurmJobSubmit SlurmJobModify);
 
 /// Starts the work of a handler, which the request waits for.
 fn start<T, R, F>(
@@ -356,11 +348,11 @@ where
     let remote = host.remote();
     let what = work_description(remote.name(), handler, None);
     let answering = remote.clone();
-    let Work { abort, task } =
+    let AbortableTask { abort, task } =
         in_background(remote, (call.args.topic, None), what, policy, future, move |answer| {
             let answer = match answer {
                 Ok(RequestVerdict(answer)) => answer,
-                Err(text) => RequestAnswer::Failed(text),
+                Err(error) => RequestAnswer::Failed(error.to_string()),
             };
             answering.commands(vec![Command::AnswerRequest { request, answer }]);
         });

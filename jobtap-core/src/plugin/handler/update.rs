@@ -89,8 +89,8 @@ impl Update {
         Self::default()
     }
 
-    /// Allows the change without `job.validate`. That topic is skipped only when this is said of every
-    /// key of the request.
+    /// Allows the change without `job.validate`. That topic is skipped only when every key of the request
+    /// is allowed in this way.
     pub fn validated(mut self) -> Self {
         self.0.validated = true;
         self
@@ -102,8 +102,8 @@ impl Update {
         self
     }
 
-    /// Makes one more change. It overrides what the user requested at that path, and is not offered to
-    /// other plugins.
+    /// Makes one more change. It overrides what the user requested at that path, and other plugins don't
+    /// decide on it.
     pub fn also(mut self, path: impl IsJobspecPath, value: impl IsJson) -> Self {
         let path: JobspecPath = path.value();
         self.0.further.insert(path.as_str().to_owned(), value.into_json());

@@ -1,22 +1,22 @@
-//! Work that computes for long, off the manager's thread.
+//! Long computations off the manager's thread.
 
 use super::handle::Remote;
 use crate::host::Command;
 use crate::host::blocking::{BlockingCommand, BlockingError, BlockingWork};
 
 impl<P: 'static> Remote<P> {
-    /// Runs `work` on a thread of the host's and waits for its return value: for what computes or blocks for
-    /// long, such as an interpreter, a compression, or a library that reads files. Neither the manager's thread
-    /// nor other futures wait for it meanwhile.
+    /// Runs `work` on one of the host's threads and waits for its return value. Use it for work that computes or
+    /// blocks for a long time, such as an interpreter, compression, or a library that reads files. The manager's
+    /// thread and other futures go on meanwhile.
     ///
-    /// The host has a bounded number of threads (the manager as many as the machine has processors, and four at
-    /// least); work beyond that waits for its turn. One plugin never gets the last of them. Work is refused when it
-    /// has waited for a minute in which none of the plugin's threads came free.
+    /// The host has a limited number of threads (the manager as many as the machine has processors, and at least
+    /// four); further work waits for its turn. A single plugin never gets the last of them. Work is refused when it
+    /// has waited for a minute in which none of the plugin's threads became free.
     ///
-    /// Dropping the future takes back work that has not begun. Work that has begun runs to its end, since a thread
-    /// can't be stopped: it must bound itself. When nothing waits for it any more its thread is *given up*. The
-    /// manager starts another one in its place, and names the plugin in its log and in `jobtap plugin stats`.
-    /// While eight of a plugin's threads are given up and run on, its further work is refused. The test kit runs
+    /// Dropping the future withdraws work that has not begun. Work that has begun runs to its end, since a thread
+    /// can't be stopped: it must limit its own run time. When nothing waits for it any more, its thread is *given
+    /// up*: the manager starts another one in its place, and `jobtap plugin stats` and the log name the plugin.
+    /// While eight of a plugin's threads are given up and still run, its further work is refused. The test kit runs
     /// the work at once.
     ///
     /// ```

@@ -21,7 +21,7 @@ use crate::job::{Signal, Timestamp, WaitStatus};
 use crate::plugin::cx::arguments::IsSeconds;
 use crate::resource::Idset;
 
-/// A process for each of some ranks. All of them run on the manager's host, as every [`Process`].
+/// A process for each of some ranks. All of them run on the manager's host, like every [`Process`].
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
@@ -58,7 +58,7 @@ struct Limits {
 }
 
 impl Bulk {
-    /// Runs this process for each of the ranks; its variable `JOBTAP_RANK` names the rank.
+    /// Runs this process for each of the ranks; its environment variable `JOBTAP_RANK` contains the rank.
     pub fn new(ranks: &Idset, process: Process) -> Self {
         let limits = Limits { timeout: None, kill_timeout: 60.0, give_up_when_late: false };
         Self { ranks: ranks.clone(), process, limits }
@@ -77,8 +77,8 @@ impl Bulk {
         self
     }
 
-    /// Once one process exceeds the time limit, starts none of the queued ones any more. Use it where one
-    /// timeout fails the whole, as in a prolog: ranks that hang then don't delay it once each.
+    /// Once one process exceeds the time limit, starts no more queued ones. Use it where one timeout makes
+    /// the whole fail, as in a prolog: otherwise each rank that hangs delays it by another time limit.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -108,15 +108,15 @@ pub enum BulkStop {
 pub struct BulkEnd {
     /// How each process ended, by rank.
     pub ends: BTreeMap<u32, ProcessResult>,
-    /// Why processes were terminated, if any was; the first of two reasons.
+    /// Why processes were terminated, if any were; the first reason if there were two.
     pub stopped: Option<BulkStop>,
     /// The ranks whose process was terminated for that reason while it ran.
     pub late: Idset,
     /// The ranks whose process was terminated before it started. It counts as ended by SIGTERM, but
     /// neither as late nor as failed.
     pub not_started: Idset,
-    /// The ranks whose process was killed, since it did not end after SIGTERM. The end of a killed process
-    /// is not waited for.
+    /// The ranks whose process was killed, since it did not end after SIGTERM. Nothing waits for a killed
+    /// process to end.
     pub killed: Idset,
 }
 
@@ -220,7 +220,7 @@ impl State {
 }
 
 impl BulkControl {
-    /// How many processes there are, including those that have ended.
+    /// The number of processes, including those that have ended.
     #[must_use]
     pub fn total(&self) -> usize {
         self.lock().total
@@ -238,7 +238,7 @@ impl BulkControl {
         self.lock().ranks(|phase| matches!(phase, Phase::Queued | Phase::Dequeued))
     }
 
-    /// Why processes were terminated, if any was; the first of two reasons.
+    /// Why processes were terminated, if any were; the first reason if there were two.
     #[must_use]
     pub fn stopped(&self) -> Option<BulkStop> {
         self.lock().end.stopped
@@ -260,7 +260,7 @@ impl BulkControl {
         for rank in state.ranks(|_| true).iter() {
             self.terminate(&mut state, rank, BulkStop::Requested);
         }
-        // Without a process that could be terminated there is no reason either, and none is late.
+        // If no process could be terminated, no reason is recorded, and none is late.
         if first && state.end.stopped.is_some() {
             state.end.late = state.ranks(|phase| phase == Phase::Terminated);
         }
@@ -349,7 +349,7 @@ impl BulkControl {
         }
         if let Some(waiter) = state.waiter.take() {
             let end = state.end.clone();
-            // Before the waiter is woken, which may take the lock.
+            // Released before the waiter is woken, since the waiter may take the lock.
             drop(state);
             let _ = waiter.send(end);
         }
@@ -421,7 +421,8 @@ impl<P: 'static> Remote<P> {
         };
         let state = Arc::new(Mutex::new(state));
         let control = BulkControl { state, remote: self.handle().clone() };
-        // Locked until all are registered: an early end would find no others and finish the whole.
+        // Locked until all are registered: otherwise a process that ends early would find no others and
+        // finish the whole.
         let mut state = control.lock();
         for rank in bulk.ranks.iter() {
             let process = bulk.process.clone().env("JOBTAP_RANK", rank.to_string());
@@ -439,7 +440,7 @@ impl<P: 'static> Remote<P> {
                 control.ended(rank, end);
             });
         }
-        // At once for no ranks at all.
+        // Finishes at once if there are no ranks.
         BulkControl::finish(state);
         BulkChild { control, end }
     }

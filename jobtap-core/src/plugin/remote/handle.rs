@@ -89,7 +89,7 @@ impl<P> fmt::Debug for Remote<P> {
     }
 }
 
-/// Work for later: a closure or future that owns all that it uses and can be sent to another thread.
+/// Deferred work: a closure or future that owns everything it uses and can be sent to another thread.
 #[diagnostic::on_unimplemented(
     message = "this work can't be kept for later",
     label = "uses something that is lent for this callback, or that can't be sent to another thread",
@@ -98,7 +98,7 @@ impl<P> fmt::Debug for Remote<P> {
 )]
 pub trait OwnsWhatItUses: Send + 'static {}
 
-// Without this attribute the error lists all that isn't `Send` inside of a context.
+// Without this attribute the error lists everything inside a context that isn't `Send`.
 #[diagnostic::do_not_recommend]
 impl<W: Send + 'static> OwnsWhatItUses for W {}
 
@@ -170,9 +170,9 @@ impl<P: 'static> Remote<P> {
         self.handle.wait(receiver).await.map_err(|_| Gone)
     }
 
-    /// Starts a future off the manager's thread, after the changes of the present callback are durable. It
-    /// brings its results back with [`run`](Remote::run). No job waits for it: a job waits for an
-    /// asynchronous handler, or for a [`Token`](crate::plugin::Token).
+    /// Starts a future off the manager's thread, after the changes of the current callback are durable. It brings
+    /// its results back with [`run`](Remote::run). No job waits for it: a job waits for an asynchronous handler, or
+    /// for a [`Token`](crate::plugin::Token).
     ///
     /// The future must wait through the SDK only: there is no other async runtime. When the plugin is
     /// removed, these waits end with [`Gone`]. A panic in the future is logged.
@@ -265,7 +265,7 @@ impl<P: 'static> Remote<P> {
         }
     }
 
-    /// Waits until the job has a fatal exception or is inactive; returns at once if it has or is.
+    /// Waits until the job has a fatal exception or is inactive; returns at once if that is so already.
     ///
     /// **Hosts**: jobtap's manager, Flux.
     ///
@@ -280,12 +280,12 @@ impl<P: 'static> Remote<P> {
         self.handle.wait(receiver).await.map_err(|_| Gone)
     }
 
-    /// Waits for `work`, but no longer than until the job has a fatal exception or is inactive.
+    /// Waits for `work`, but only until the job has a fatal exception or is inactive.
     ///
     /// **Hosts**: jobtap's manager, Flux.
     ///
     /// # Errors
-    /// [`Ended`] when the job did first; `work` is dropped.
+    /// [`Ended`] when that happens first; `work` is dropped.
     pub async fn until_ended<F: Future>(&self, job: JobId, work: F) -> Result<F::Output, Ended> {
         match select(pin!(work), pin!(self.ended(job))).await {
             Either::Left((output, _)) => Ok(output),

@@ -1,4 +1,5 @@
-//! From outside the manager's thread back to the plugin: timers, futures, threads and processes.
+//! Work outside the manager's thread that comes back to the plugin: timers, futures, threads and
+//! processes.
 
 pub(super) mod blocking;
 pub(super) mod bulk;

@@ -16,8 +16,8 @@ use crate::plugin::cx::jobs::JobRef;
 use crate::resource::ResourceSet;
 
 impl Process {
-    /// Sets the variables that describe a job to its prologs and epilogs, as in Flux: `FLUX_JOB_ID`,
-    /// `FLUX_JOB_RANKS` and `FLUX_JOB_USERID`, and the same three as `JOBTAP_JOB_*`.
+    /// Sets the environment variables that describe a job to its prologs and epilogs, as in Flux:
+    /// `FLUX_JOB_ID`, `FLUX_JOB_RANKS` and `FLUX_JOB_USERID`, and the same three as `JOBTAP_JOB_*`.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -50,8 +50,8 @@ pub struct Child {
 const SIGKILL: i32 = 9;
 
 impl<P: 'static> Remote<P> {
-    /// Starts a process. Its output comes with its end; [`start_process_with`](Self::start_process_with)
-    /// passes on each line as it is printed.
+    /// Starts a process. [`Child::wait`] returns its output;
+    /// [`start_process_with`](Self::start_process_with) passes on each line as it is printed.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -68,7 +68,7 @@ impl<P: 'static> Remote<P> {
     }
 
     /// Starts a process and calls `line` with each line that it prints, off the manager's thread. To log
-    /// from there, use [`Remote::run`]. The output also comes with the end of the process.
+    /// from there, use [`Remote::run`]. [`Child::wait`] returns the output, too.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -109,9 +109,8 @@ impl<P: 'static> Remote<P> {
     /// Runs a process and waits for its end.
     ///
     /// # Errors
-    /// When the process can't be started, or the plugin was removed. A process that exits with another
-    /// status than 0 is no error here: see
-    /// [`ProcessEnd::status`](crate::plugin::ProcessEnd::status).
+    /// When the process can't be started, or the plugin was removed. A process that exits with a status
+    /// other than 0 is not an error here: see [`ProcessEnd::status`](crate::plugin::ProcessEnd::status).
     pub async fn run_process(&self, process: Process) -> ProcessResult {
         self.start_process(process).wait().await
     }

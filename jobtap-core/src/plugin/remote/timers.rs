@@ -1,4 +1,4 @@
-//! Timers of plugins: work at a time, after some seconds, or again and again.
+//! Timers of plugins: work at a given time, after some seconds, or periodically.
 
 use std::any::Any;
 
@@ -11,7 +11,7 @@ use crate::plugin::cx::context::Cx;
 use crate::topic::Later;
 
 impl<P: 'static> Remote<P> {
-    /// Runs `work` with the plugin at a time; at once if the time is past.
+    /// Runs `work` with the plugin at a given time; at once if that time has passed.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -64,11 +64,11 @@ impl<P: 'static> Remote<P> {
         Timer::new(key, self.handle().clone())
     }
 
-    /// Runs `work` with the plugin each time that so many seconds of the host's time have passed; for the
-    /// first time after one period. A period that was missed is left out, and one below a millisecond counts
-    /// as a millisecond.
+    /// Runs `work` with the plugin periodically, with a period of `seconds` in the host's time; for the first
+    /// time after one period. Missed periods are skipped, and a period below a millisecond counts as a
+    /// millisecond.
     ///
-    /// It ends with [`Timer::cancel`], with the plugin, and with a panic in `work`.
+    /// The timer ends at [`Timer::cancel`], with the removal of the plugin, or with a panic in `work`.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -99,10 +99,10 @@ impl<P: 'static> Remote<P> {
     }
 }
 
-/// RemoteWork that is done again and again.
+/// The work of a periodic timer.
 type Repeated<P> = dyn FnMut(&mut P, Cx<'_, Later<P>>) + Send;
 
-/// A timer that runs again and again.
+/// A periodic timer.
 struct Ticker<P: 'static> {
     key: TimerKey,
     period: f64,
@@ -116,13 +116,13 @@ impl<P: 'static> Ticker<P> {
         args.host.push(Command::StartTimer { key, at, work });
     }
 
-    /// Runs the work that was due at a time.
+    /// Runs the work that was due at `due`, and arms the timer again.
     fn tick(mut self, due: Timestamp, plugin: &mut dyn Any, args: &Args<'_>) {
         // It is a `P`, since the host drops work for a plugin that was removed or loaded again.
         if let Some(plugin) = plugin.downcast_mut::<P>() {
             (self.work)(plugin, Cx::new(Call::new(args)));
         }
-        // From the time at which it was due, so that delays don't add up.
+        // Counted from the time at which the work was due, so that delays don't add up.
         let late = (args.host.now().as_secs() - due.as_secs()).max(0.0);
         let next = due + ((late / self.period).floor() + 1.0) * self.period;
         self.arm(args, next);
@@ -166,7 +166,7 @@ impl Timer {
         Self { key, handle }
     }
 
-    /// Stops the timer; no effect once it has fired, unless it is one of [`Remote::every`].
+    /// Stops the timer; no effect once it has fired, unless [`Remote::every`] returned it.
     pub fn cancel(self) {
         self.handle.commands(vec![Command::CancelTimer { key: self.key }]);
     }

@@ -1,11 +1,13 @@
 //! `attributes.system.constraints`: features and hosts.
 //!
-//! A feature is a property of nodes. `&` and `,` join features that all must hold, `|` those of which one
-//! must, from left to right, and `!` negates one. Counts and brackets say how many nodes must have which
-//! feature, or that all must have the same: of these the constraint says what each node must have.
+//! A feature is a property of nodes. `&` and `,` join features that must all hold, `|` joins features of
+//! which one must hold, from left to right, and `!` negates one. Counts and brackets say how many nodes
+//! must have which feature, or that all must have the same: the constraint then says only what each node
+//! must have.
 //!
 //! Hosts that the job must use become a list from which all its nodes are taken. If there are fewer hosts
-//! than the job needs nodes, Slurm adds others, which no constraint can say: these are kept only.
+//! than nodes that the job needs, Slurm adds others, which no constraint can express: such a list is only
+//! kept.
 
 use super::place::Group;
 use super::remove;
@@ -33,7 +35,7 @@ pub(super) const GROUP: Group = Group {
     put,
 };
 
-/// The parts of the constraint that a description asks for, of which all must hold.
+/// The parts of the constraint that a description asks for, which must all hold.
 fn wanted(desc: &JobDescriptor) -> Vec<Value> {
     let mut parts = Vec::new();
     if let Some(features) = &desc.features {
@@ -83,7 +85,7 @@ fn put(
     }
 }
 
-/// The parts of a jobspec's constraint, of which all must hold.
+/// The parts of a jobspec's constraint, which must all hold.
 fn all(jobspec: &Value) -> Vec<Value> {
     let Some(constraint) = path::get(jobspec, CONSTRAINTS) else { return Vec::new() };
     match only_member(constraint) {
@@ -113,7 +115,7 @@ fn read(jobspec: &Value, desc: &mut JobDescriptor) {
     desc.exc_nodes = own.exc_nodes;
 }
 
-/// What the fields describe of a constraint.
+/// The part of a constraint that the fields describe.
 #[derive(Default)]
 struct Described {
     features: Vec<Expression>,
@@ -122,7 +124,7 @@ struct Described {
 }
 
 impl Described {
-    /// Takes a part, if the fields can describe it beside those that were taken before.
+    /// Takes a part, if the fields can describe it in addition to those that were taken before.
     fn take(&mut self, part: &Value) -> bool {
         if let Some(hosts) = hosts(part) {
             return self.req_nodes.is_none() && self.req_nodes.replace(hosts).is_none();
@@ -132,7 +134,7 @@ impl Described {
         {
             return self.exc_nodes.is_none() && self.exc_nodes.replace(hosts).is_none();
         }
-        match Expression::of(part, 0) {
+        match Expression::from_constraint(part, 0) {
             Some(Expression::All(all)) => self.features.extend(all),
             Some(other) => self.features.push(other),
             None => return false,
@@ -179,7 +181,7 @@ impl Expression {
         }
     }
 
-    /// What each node must have, if each part is for some of the nodes: one of the parts.
+    /// Returns what each node must have if each part applies to some of the nodes: one of the parts.
     fn alternatives(self) -> Self {
         match self {
             Self::All(all) if all.len() > 1 => Self::Any(all),
@@ -209,14 +211,14 @@ impl Expression {
         }
     }
 
-    /// Reads a constraint that is only about properties whose names can stand in a list of features.
-    fn of(constraint: &Value, depth: usize) -> Option<Self> {
+    /// Reads a constraint that is only about properties whose names can be in a list of features.
+    fn from_constraint(constraint: &Value, depth: usize) -> Option<Self> {
         if depth > MAX_DEPTH {
             return None;
         }
         let (operator, operands) = only_member(constraint)?;
         let inner = || -> Option<Vec<Self>> {
-            operands.iter().map(|inner| Self::of(inner, depth + 1)).collect()
+            operands.iter().map(|inner| Self::from_constraint(inner, depth + 1)).collect()
         };
         match operator {
             "properties" => {
@@ -254,7 +256,7 @@ impl Expression {
 }
 
 impl std::fmt::Display for Expression {
-    /// Writes the condition as a list of features, with parentheses around what is joined inside of it.
+    /// Writes the condition as a list of features, with parentheses around joined conditions inside it.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let inner = |f: &mut std::fmt::Formatter<'_>, inner: &Self| match inner.is_joined() {
             true => write!(f, "({inner})"),

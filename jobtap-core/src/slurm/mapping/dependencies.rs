@@ -10,10 +10,10 @@
 //! | `expand:ID` | `afterstart:ID` |
 //!
 //! Alternatives that `?` separates, such as `afterok:1?afterany:2`, become one dependency
-//! `any-of:afterok:1|afterany:2`. What can't be in it is refused by the plugin of the scheme.
+//! `any-of:afterok:1|afterany:2`. The plugin of that scheme refuses what can't be in it.
 //!
-//! Licenses that `|` separates become dependencies that must all be satisfied, since there is no scheme for
-//! one of several licenses: the job starts later than it could, and never too early.
+//! Licenses that `|` separates become dependencies that must all be satisfied, since there is no scheme for one
+//! of several licenses: the job may start later than it could, but never too early.
 
 use super::place::Group;
 use super::remove;
@@ -79,7 +79,7 @@ fn entry(scheme: &str, value: &str) -> Dependency {
     Dependency { scheme: scheme.to_owned(), value: value.to_owned(), options: Map::new() }
 }
 
-/// The scheme for a type of Slurm's. Another word is taken for a scheme itself.
+/// The scheme for a dependency type of Slurm. Any other word is taken as a scheme itself.
 fn scheme_of(kind: &str) -> String {
     match kind {
         "after" | "expand" => "afterstart",
@@ -113,7 +113,7 @@ fn alternatives(text: &str) -> String {
     all.collect::<Vec<_>>().join("|")
 }
 
-/// The job of `12_*`, which is all tasks of an array, and of `12+5`, which adds minutes.
+/// The value for a job: `12_*` names all tasks of an array, and `12+5` adds minutes.
 fn job(text: &str) -> String {
     let (id, delay) = text.split_once('+').unwrap_or((text, ""));
     let id = id.strip_suffix("_*").unwrap_or(id);
@@ -138,7 +138,7 @@ fn undescribed(jobspec: &Value) -> Vec<Value> {
     alternatives_last(all(jobspec)).filter(|value| !is_described(value)).collect()
 }
 
-/// Slurm has either a list or alternatives, and the list goes before.
+/// Slurm has either a list or alternatives, and the list takes precedence.
 fn alternatives_last(values: Vec<Value>) -> impl Iterator<Item = Value> {
     let is_list = |value: &Value| value.get("scheme").is_none_or(|scheme| scheme != ANY_OF);
     let (list, alternatives): (Vec<_>, Vec<_>) = values.into_iter().partition(is_list);
@@ -195,7 +195,7 @@ fn describe(value: &Value, desc: &mut JobDescriptor) {
 }
 
 /// The type and the job of a condition in Slurm's text: `after`, `12+5` for `afterstart:12+5m`. `None` if Slurm
-/// has no words for it.
+/// can't express it.
 fn slurm_condition<'a>(scheme: &'a str, value: &str) -> Option<(&'a str, String)> {
     let (id, delay) = value.split_once('+').unwrap_or((value, ""));
     if !is_word(id) || scheme_of(scheme) != scheme || scheme == ANY_OF {

@@ -1,15 +1,15 @@
-//! The description of a request as a jobspec, and a jobspec as a description.
+//! Converts the description of a request to a jobspec, and a jobspec to a description.
 //!
 //! The fields of a [`JobDescriptor`] are taken from their places in a jobspec. What a plugin changes is
 //! written back, and nothing else: parts of the jobspec that no field describes stay as they are.
 //!
-//! Some fields have no place in a jobspec, and some values have one that doesn't say all: a jobspec has
-//! one queue where Slurm has a list of partitions, and minutes are seconds there. These are kept under
-//! `attributes.system.slurm` by the name of the field. A kept value whose place has been changed since by
-//! other means is outdated and is not read.
+//! Some fields have no place in a jobspec, and some values have one that can't express everything: a jobspec has one
+//! queue where Slurm has a list of partitions, and seconds where Slurm has minutes. Such values are kept under
+//! `attributes.system.slurm` by the name of the field. A kept value is outdated, and not read, if its place has since
+//! been changed by other means.
 //!
-//! Places that several fields describe together, such as the resources, are [groups](Group): a
-//! projection of the fields says what the place is to be.
+//! Places that several fields describe together, such as the resources, are [groups](Group): a projection of the fields
+//! determines the place.
 
 mod constraints;
 mod dependencies;
@@ -54,9 +54,8 @@ const GROUPS: &[Group] = &[
 impl JobDescriptor {
     /// Describes a jobspec. Malformed parts of it count as not set.
     ///
-    /// The fields that a request has beside its jobspec are not set, such as
-    /// [`user_id`](Self::user_id) and [`priority`](Self::priority): see
-    /// [`set_urgency`](Self::set_urgency).
+    /// The fields of a request that are not in its jobspec are not set, such as [`user_id`](Self::user_id) and
+    /// [`priority`](Self::priority): see [`set_urgency`](Self::set_urgency).
     ///
     /// ```
     /// use jobtap_core::jobspec::JobspecBuilder;
@@ -85,12 +84,12 @@ impl JobDescriptor {
             for (field, value) in kept.iter().filter(|(field, _)| group.has(field.name)) {
                 load(&mut candidate, field.name, value);
             }
-            if candidate != desc && group.is_put(&desc, &candidate, jobspec) {
+            if candidate != desc && group.already_matches(&desc, &candidate, jobspec) {
                 desc = candidate;
             }
         }
         for (field, value) in &kept {
-            if matches!(Place::of(field.name), Some(Place::Kept | Place::Urgency)) {
+            if matches!(Place::for_field(field.name), Some(Place::Kept | Place::Urgency)) {
                 load(&mut desc, field.name, value);
             }
         }
@@ -98,8 +97,7 @@ impl JobDescriptor {
         desc
     }
 
-    /// Makes the jobspec of a description. What runs is the [`script`](Self::script), otherwise
-    /// [`argv`](Self::argv).
+    /// Makes the jobspec of a description. The job runs the [`script`](Self::script), or else [`argv`](Self::argv).
     ///
     /// The jobspec is not validated.
     ///
@@ -116,9 +114,9 @@ impl JobDescriptor {
         apply_changes(&Self::from_jobspec(&empty), self, &empty)
     }
 
-    /// The urgency that the [`priority`](Self::priority) stands for: 0 holds the job and the numbers up to
-    /// 31 are urgencies, [`TOP_PRIORITY`](super::TOP_PRIORITY) the highest. `None` if the priority is not set, or is a number of Slurm's that is no urgency;
-    /// such a number is kept in the jobspec.
+    /// The urgency that the [`priority`](Self::priority) stands for: 0 holds the job, the numbers up to 31 are
+    /// urgencies, and [`TOP_PRIORITY`](super::TOP_PRIORITY) is the highest. `None` if the priority is not set, or is a
+    /// Slurm priority that is not an urgency; such a number is kept in the jobspec.
     #[must_use]
     pub fn urgency(&self) -> Option<Urgency> {
         match self.priority {
@@ -129,8 +127,8 @@ impl JobDescriptor {
         }
     }
 
-    /// Sets the [`priority`](Self::priority) to an urgency; the default urgency is no priority. A priority
-    /// that is no urgency and that a jobspec keeps stays if the urgency is the default.
+    /// Sets the [`priority`](Self::priority) to an urgency. The default urgency keeps a Slurm priority, which is above
+    /// 31, and unsets any other.
     pub fn set_urgency(&mut self, urgency: Urgency) {
         let kept = self.priority.filter(|priority| *priority > HIGHEST_URGENCY);
         self.priority =
@@ -138,12 +136,11 @@ impl JobDescriptor {
     }
 }
 
-/// Writes the fields in which `after` differs from `before` into a jobspec, of which `before` is the
-/// description. Everything else stays as it is. Fields of the request, such as
-/// [`user_id`](JobDescriptor::user_id), are not written.
+/// Writes the fields in which `after` differs from `before` into the jobspec that `before` describes. Everything else
+/// stays as it is. Fields of the request, such as [`user_id`](JobDescriptor::user_id), are not written.
 ///
-/// The result is not validated: a plugin may have asked for what no jobspec can say, such as a task
-/// count of 4 billion.
+/// The result is not validated: a plugin may have asked for something that no jobspec can express, such as a task count
+/// of 4 billion.
 ///
 /// ```
 /// use jobtap_core::jobspec::JobspecBuilder;
@@ -159,8 +156,8 @@ impl JobDescriptor {
 /// ```
 ///
 /// # Errors
-/// [`JobspecError::Update`] if a part of the jobspec that has to be written is not an object, a text has a zero
-/// byte, a variable has a name that no environment can have, or a count of generic resources is no number.
+/// [`JobspecError::Update`] if a part of the jobspec that has to be written is not an object, a text has a zero byte, a
+/// variable has a name that no environment can have, or a count of generic resources is not a number.
 pub fn apply_changes(
     before: &JobDescriptor,
     after: &JobDescriptor,
@@ -202,7 +199,7 @@ pub fn apply_changes(
         }
     }
     for field in FIELDS.iter().filter(|field| field.is_changed(before, after)) {
-        if matches!(Place::of(field.name), Some(Place::Kept | Place::Urgency)) {
+        if matches!(Place::for_field(field.name), Some(Place::Kept | Place::Urgency)) {
             let value = stored(after, field.name);
             let told = field.name == "priority" && after.urgency().is_some();
             let unset = stored(&JobDescriptor::default(), field.name);
@@ -219,7 +216,7 @@ pub fn apply_changes(
     Ok(new)
 }
 
-/// Refuses changes that no program could be started with, and that a submission may not have either.
+/// Refuses changes with which no program could be started. A submission may not have them either.
 fn check(before: &JobDescriptor, after: &JobDescriptor) -> Result<(), JobspecError> {
     let refuse =
         |path: &str, text: String| Err(JobspecError::Update { path: path.to_owned(), text });
@@ -239,7 +236,7 @@ fn check(before: &JobDescriptor, after: &JobDescriptor) -> Result<(), JobspecErr
             return refuse(field.name, error.to_string());
         }
     }
-    // What the job has already stays as it is.
+    // Variables that the job has already are not checked.
     let (old, new) = (&before.environment, &after.environment);
     let mut changed =
         new.iter().filter(|(name, value)| old != new && old.get(name) != Some(*value));
@@ -267,7 +264,7 @@ pub fn updates_between(old: &Value, new: &Value) -> Map<String, Value> {
             continue;
         }
         let removed = |from: &Map<String, Value>, to: &Map<String, Value>| {
-            // A path can't name these.
+            // A path can't remove a key, nor name one with a period.
             from.keys().any(|key| !to.contains_key(key)) || to.keys().any(|key| key.contains('.'))
         };
         match (from.and_then(Value::as_object), to.and_then(Value::as_object)) {
@@ -277,7 +274,7 @@ pub fn updates_between(old: &Value, new: &Value) -> Map<String, Value> {
                     updates.insert(format!("{section}.{key}"), value.clone());
                 }
             }
-            // An update can't remove a key but by setting the object that has it.
+            // An update can remove a key only by setting the object that has it.
             _ => {
                 updates.insert(section.to_owned(), to.cloned().unwrap_or_else(|| json!({})));
             }
@@ -292,7 +289,7 @@ fn stored(desc: &JobDescriptor, name: &str) -> Value {
     store.map_or(Value::Null, |(store, _)| store(desc))
 }
 
-/// Sets a field to a value as it is stored in JSON. A value of a wrong type is left out.
+/// Sets a field to a value as it is stored in JSON. A value of a wrong type is ignored.
 fn load(desc: &mut JobDescriptor, name: &str, value: &Value) {
     if let Some((_, load)) = Field::find(FIELDS, name).and_then(|field| field.json) {
         load(desc, value);

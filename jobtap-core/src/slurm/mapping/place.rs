@@ -1,4 +1,4 @@
-//! Where the fields stand in a jobspec, and the places that a field has for itself.
+//! Where the fields are in a jobspec, and the places that hold a single field.
 
 use super::{GROUPS, remove};
 use crate::jobspec::{JobspecError, path};
@@ -7,21 +7,21 @@ use crate::slurm::descriptor::{FIELDS, JobDescriptor};
 use crate::slurm::table::Field;
 use serde_json::Value;
 
-/// Where a field stands in a jobspec.
+/// Where a field is in a jobspec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Place {
-    /// At this place; what the place can't say is kept under `attributes.system.slurm` too.
+    /// At this place; what the place can't express is also kept under `attributes.system.slurm`.
     Jobspec(&'static str),
     /// Under `attributes.system.slurm` by its name.
     Kept,
-    /// It is the urgency of the request. A number that is no urgency is kept.
+    /// It is the urgency of the request. A number that is not an urgency is kept.
     Urgency,
-    /// Nowhere: it comes with the request, and changes of it have no effect.
+    /// Nowhere: it comes with the request, and changes to it have no effect.
     Request,
 }
 
-/// Fields that describe the request or what the site knows of the user.
+/// Fields that describe the request or what the site knows about the user.
 const REQUEST: &[&str] = &[
     "alloc_node",
     "argc",
@@ -35,7 +35,7 @@ const REQUEST: &[&str] = &[
     "user_name",
 ];
 
-/// Texts that stand in a jobspec as they are.
+/// Texts that are in a jobspec unchanged, each with its place.
 pub(super) const TEXTS: &[(&str, &str)] = &[
     ("account", "attributes.system.bank"),
     ("comment", "attributes.user.comment"),
@@ -46,10 +46,10 @@ pub(super) const TEXTS: &[(&str, &str)] = &[
 ];
 
 impl Place {
-    /// Where the field of this name stands; for another view of a field that of the field. `None` if there is
-    /// no such field.
+    /// The place of the field with this name; for a view of another field, the place of that field. `None` if
+    /// there is no such field.
     #[must_use]
-    pub fn of(name: &str) -> Option<Self> {
+    pub fn for_field(name: &str) -> Option<Self> {
         let field = Field::find(FIELDS, name)?;
         let name = field.view_of.first().copied().unwrap_or(field.name);
         if name == "priority" {
@@ -72,9 +72,9 @@ type Put = fn(&JobDescriptor, &JobDescriptor, &mut Value) -> Result<(), JobspecE
 pub(super) struct Group {
     /// The fields, each with its place in words.
     pub(super) fields: &'static [(&'static str, &'static str)],
-    /// Sets the fields as the place has them. What is not there stays unset.
+    /// Sets the fields from the place. What is not there stays unset.
     pub(super) read: fn(&Value, &mut JobDescriptor),
-    /// Whether two descriptions want the same of the place.
+    /// Whether two descriptions want the same at the place.
     pub(super) same: fn(&JobDescriptor, &JobDescriptor) -> bool,
     /// Changes the place from what the first description wants to what the second does.
     pub(super) put: Put,
@@ -85,9 +85,8 @@ impl Group {
         self.fields.iter().any(|(name, _)| *name == field)
     }
 
-    /// Whether the place is already as the description `wanted` wants it, where `read` is what was read
-    /// from it.
-    pub(super) fn is_put(
+    /// Whether the place is already as `wanted` wants it; `read` is the description that was read from it.
+    pub(super) fn already_matches(
         &self,
         read: &JobDescriptor,
         wanted: &JobDescriptor,
@@ -100,14 +99,14 @@ impl Group {
 
 const DURATION: &str = "attributes.system.duration";
 
-/// Minutes here, seconds there; 0 seconds are no limit.
+/// Minutes in Slurm, seconds in a jobspec, where 0 seconds are no limit.
 pub(super) const TIME_LIMIT: Group = Group {
     fields: &[("time_limit", DURATION)],
     read: |jobspec, desc| {
         let seconds = path::get(jobspec, DURATION).and_then(Value::as_f64);
         let minutes =
             seconds.filter(|seconds| *seconds > 0.0).map(|seconds| (seconds / 60.0).ceil());
-        // A limit that is longer than Slurm can say counts as no limit.
+        // A limit that is longer than Slurm can express counts as no limit.
         desc.time_limit = minutes.map(|minutes| minutes.min(f64::from(INFINITE)) as u32);
     },
     same: |a, b| seconds(a) == seconds(b),

@@ -16,9 +16,9 @@ const SHELL: [&str; 2] = ["sh", "-c"];
 
 /// Runs the batch script in the first task. The other tasks exit.
 ///
-/// Slurm starts a batch script once, on the first node of the job, and a jobspec starts a command in each
-/// slot. The script isn't one of the processes of an MPI program, and its launchers of MPI are to see a job of Slurm:
-/// by these variables, Open MPI takes itself for a task of Flux, and MPICH for one of several processes.
+/// Slurm starts a batch script once, on the first node of the job, and a jobspec starts a command in each slot. The
+/// script isn't a process of an MPI program itself, and MPI launchers that it starts must see a Slurm job: with these
+/// variables, Open MPI would take itself for a Flux task, and MPICH for one of several processes.
 const LAUNCH: &str = r#"[ "${FLUX_TASK_RANK:-0}" -eq 0 ] || exit 0
 unset PMI_FD PMI_RANK PMI_SIZE FLUX_PMI_LIBRARY_PATH FLUX_JOB_ID FLUX_JOB_ID_PATH FLUX_JOB_SIZE FLUX_JOB_NNODES \
     FLUX_TASK_RANK FLUX_TASK_LOCAL_ID FLUX_KVS_NAMESPACE
@@ -28,7 +28,7 @@ exec "$0" "$@""#;
 /// The path of the batch script, as the manager expands it.
 const SCRIPT_PATH: &str = "{{tmpdir}}/script";
 
-/// The environment. A variable that a jobspec removes has no value in Slurm and stays as it is.
+/// The environment. A variable that the jobspec unsets has no counterpart in Slurm and stays as it is.
 pub(super) const ENVIRONMENT: Group = Group {
     fields: &[("environment", ENV)],
     read: |jobspec, desc| {
@@ -38,7 +38,7 @@ pub(super) const ENVIRONMENT: Group = Group {
         desc.environment =
             variables.into_iter().flatten().filter_map(texts).collect::<Environment>();
     },
-    // The order of the variables is part of it.
+    // The order of the variables matters.
     same: |a, b| a.environment == b.environment,
     put: |_, desc, jobspec| {
         let old = path::get(jobspec, ENV).and_then(Value::as_object).cloned().unwrap_or_default();
@@ -106,8 +106,8 @@ pub(super) const FILES: Group = Group {
     },
 };
 
-/// Whether this is the file for the output of a request that names none: `slurm-ID.out`, and `slurm-ID_INDEX.out`
-/// in an array. Plugins of Slurm don't see it, since it is no part of the request.
+/// Whether this is the output file of a request that names none: `slurm-ID.out`, or `slurm-ID_INDEX.out` in an array.
+/// Slurm's plugins don't see it, since it is not part of the request.
 fn is_default_output(path: &str) -> bool {
     let name = path.strip_prefix("slurm-").and_then(|name| name.strip_suffix(".out"));
     let Some((id, index)) = name.map(|name| name.split_once('_').unwrap_or((name, "0"))) else {
@@ -135,7 +135,7 @@ fn paths(desc: &JobDescriptor) -> [Option<String>; 3] {
         .map(|path| path.as_deref().map(|path| template(path, user)))
 }
 
-/// The tags of the manager for the letters of Slurm's patterns.
+/// The manager's tags for the letters of Slurm's patterns.
 const TAGS: [(char, &str); 5] = [
     ('j', "{{id.dec}}"),
     ('x', "{{name}}"),
@@ -198,7 +198,7 @@ pub(super) const COMMAND: Group = Group {
         let words = jobspec.pointer("/tasks/0/command").and_then(Value::as_array);
         let words = words.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
         let words: Vec<String> = words.collect();
-        // Whatever the shell does: other versions wrote it otherwise.
+        // Whatever the shell code is: other versions wrote it differently.
         let launched = words.strip_prefix(SHELL.map(str::to_owned).as_slice());
         let launched = launched.and_then(|words| words.get(1..));
         let launched =
@@ -210,7 +210,7 @@ pub(super) const COMMAND: Group = Group {
         match (launched, text.filter(|text| !text.is_empty())) {
             (Some(words), Some(text)) => {
                 desc.script = Some(text.to_owned());
-                // Without arguments there is nothing to say about the script of a job.
+                // A script without arguments has an empty `argv`, without its own name.
                 desc.argv = if words.len() > 1 { words.to_vec() } else { Vec::new() };
             }
             _ => desc.argv = words,

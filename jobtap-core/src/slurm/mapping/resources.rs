@@ -2,7 +2,7 @@
 //!
 //! Slurm's numbers describe what the job needs; a jobspec says how it is laid out, in slots on nodes. A
 //! jobspec of version 1 has one number of nodes, cores and GPUs and nothing else, so ranges of nodes,
-//! memory, sockets and other resources are kept beside it.
+//! memory, sockets and other resources are kept in addition.
 
 use super::place::Group;
 use super::remove;
@@ -31,8 +31,8 @@ pub(super) const GROUP: Group = Group {
         ("tres_per_task", "resources: gpu count in a slot"),
     ],
     read,
-    same: |a, b| Layout::of(a) == Layout::of(b),
-    put: |_, desc, jobspec| Layout::of(desc).put(jobspec),
+    same: |a, b| Layout::from_descriptor(a) == Layout::from_descriptor(b),
+    put: |_, desc, jobspec| Layout::from_descriptor(desc).put(jobspec),
 };
 
 /// The resources and tasks that a description asks for, as a jobspec lays them out.
@@ -50,14 +50,14 @@ struct Layout {
     in_one_slot: bool,
 }
 
-/// GPUs, by what they are counted for.
+/// A number of GPUs, for each task or for each node.
 enum Gpus {
     Task(u64),
     Node(u64),
 }
 
 impl Layout {
-    fn of(desc: &JobDescriptor) -> Self {
+    fn from_descriptor(desc: &JobDescriptor) -> Self {
         let number = |number: Option<u32>| number.filter(|number| *number > 0).map(u64::from);
         let per_node = desc.ntasks_per_node.filter(|tasks| *tasks > 0).map(u64::from);
         let asked_nodes = number(desc.min_nodes);
@@ -78,7 +78,7 @@ impl Layout {
         let slots = tasks.div_ceil(nodes.max(1));
         let exclusive = alone && nodes > 0;
         match gpus {
-            // With one task a node its slot has the node's GPUs.
+            // With one task per node, its slot has the node's GPUs.
             Gpus::Node(gpus) if slots > 1 => Self {
                 nodes,
                 exclusive,
@@ -144,8 +144,8 @@ impl Layout {
     }
 }
 
-/// The GPUs of a description. Where it doesn't fix the number of nodes, and GPUs are of a node, they are
-/// on one node.
+/// The GPUs of a description. If they are counted per node and the number of nodes is open, that number
+/// becomes 1.
 fn gpus(desc: &JobDescriptor, tasks: u64, nodes: &mut Option<u64>) -> Gpus {
     let count = |text: &Option<String>| text.as_deref().and_then(tres::gpus);
     if let Some(each) = count(&desc.tres_per_task) {
@@ -165,7 +165,7 @@ fn gpus(desc: &JobDescriptor, tasks: u64, nodes: &mut Option<u64>) -> Gpus {
 }
 
 fn read(jobspec: &Value, desc: &mut JobDescriptor) {
-    let Ok(counts) = Counts::of(jobspec) else { return };
+    let Ok(counts) = Counts::from_jobspec(jobspec) else { return };
     let u32 = |number: u64| u32::try_from(number).ok();
     if counts.nnodes > 0 {
         desc.min_nodes = u32(counts.nnodes);
@@ -194,7 +194,7 @@ fn read(jobspec: &Value, desc: &mut JobDescriptor) {
     desc.min_cpus = u32(counts.ntasks.saturating_mul(cores));
 }
 
-/// The first vertex of a type, from the top; empty without one.
+/// The first vertex of a type, from the top; empty if there is none.
 fn vertex(resources: &Value, kind: &str) -> Map<String, Value> {
     let mut list = resources.as_array();
     // A jobspec of version 1 is not deeper.

@@ -1,4 +1,4 @@
-//! Every field of the table through a jobspec and back, and what a change leaves alone.
+//! Converts every field of the table to a jobspec and back, and tests what a change leaves alone.
 
 use super::*;
 use crate::jobspec::{Jobspec, JobspecBuilder};
@@ -18,7 +18,7 @@ fn text(text: &str) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// Changes a description, and returns the jobspec and what it then describes.
+/// Changes the description of a jobspec. Returns the new jobspec and its description.
 fn change(jobspec: &Value, change: impl FnOnce(&mut JobDescriptor)) -> (Value, JobDescriptor) {
     let before = JobDescriptor::from_jobspec(jobspec);
     let mut after = before.clone();
@@ -33,14 +33,14 @@ fn change(jobspec: &Value, change: impl FnOnce(&mut JobDescriptor)) -> (Value, J
 #[test]
 fn every_stored_field_has_a_place() {
     for field in FIELDS {
-        let place = Place::of(field.name).unwrap();
+        let place = Place::for_field(field.name).unwrap();
         match (place, field.view_of) {
             (Place::Jobspec(place), _) => assert!(!place.is_empty()),
             (Place::Request, []) => assert!(!field.writable.any(), "{}", field.name),
             _ => {}
         }
     }
-    assert_eq!(Place::of("none"), None);
+    assert_eq!(Place::for_field("none"), None);
     for (field, _) in TEXTS.iter().chain(GROUPS.iter().flat_map(|group| group.fields)) {
         assert!(
             Field::find(FIELDS, field).is_some_and(|field| field.view_of.is_empty()),
@@ -70,19 +70,20 @@ fn other_value(field: &Field<JobDescriptor>) -> Value {
 fn each_changed_field_comes_back_and_no_other_changes() {
     for field in FIELDS.iter().filter(|field| field.view_of.is_empty()) {
         let jobspec = base();
-        let (new, read) = match Place::of(field.name) {
+        let (new, read) = match Place::for_field(field.name) {
             Some(Place::Request) => continue,
             _ => change(&jobspec, |desc| load(desc, field.name, &other_value(field))),
         };
         assert_eq!(stored(&read, field.name), other_value(field), "{}", field.name);
         assert_ne!(new, jobspec, "{}", field.name);
-        // What no field describes is untouched, and so is the rest of the document but for its own places.
+        // What no field describes is untouched, and so is the rest of the document except for the field's
+        // own places.
         for place in ["attributes.user.own", "attributes.system.foo", "version"] {
             assert_eq!(path::get(&new, place), path::get(&jobspec, place), "{}", field.name);
         }
         let is_valid = Jobspec::from_value(new.clone());
         assert!(is_valid.is_ok(), "{}: {:?}", field.name, is_valid);
-        // Clearing it again leaves nothing of it.
+        // Changing it back leaves nothing of it.
         let (old, _) = change(&new, |desc| {
             let before = JobDescriptor::from_jobspec(&jobspec);
             load(desc, field.name, &stored(&before, field.name));
@@ -129,7 +130,7 @@ fn time_limits_are_minutes_here_and_seconds_there() {
     };
     assert_eq!(seconds(Some(90)), 5400.0);
     assert_eq!((seconds(None), seconds(Some(INFINITE)), seconds(Some(0))), (0.0, 0.0, 0.0));
-    // What was kept of an old limit does not hide the new one.
+    // A kept value of an old limit does not hide the new one.
     let (mut new, read) = change(&base(), |desc| desc.time_limit = Some(INFINITE));
     assert_eq!(read.time_limit, Some(INFINITE));
     path::set(&mut new, "attributes.system.duration", json!(600)).unwrap();
@@ -227,9 +228,9 @@ fn sizes_are_laid_out_as_slots() {
     assert_eq!(tasks(Some(2), Some(5), None), (2, 6, 1, 0, 5, false));
     assert_eq!(tasks(Some(2), None, Some(4)), (2, 8, 1, 0, 8, false));
     assert_eq!(tasks(None, Some(8), Some(4)), (2, 8, 1, 0, 8, false));
-    // The tasks are at least as many as the nodes.
+    // There are at least as many tasks as nodes.
     assert_eq!(tasks(Some(4), Some(1), None), (4, 4, 1, 0, 4, false));
-    // More CPUs than the tasks need go to the tasks.
+    // CPUs beyond what the tasks need go to the tasks.
     let least = resources(|d| {
         d.num_tasks = Some(2);
         d.min_cpus = Some(8);
@@ -339,7 +340,8 @@ fn an_urgency_replaces_a_priority_that_is_one() {
         desc.set_urgency(urgency);
         desc.priority
     };
-    // 31 is the highest urgency; a higher number is one of Slurm's, which only another urgency replaces.
+    // 31 is the highest urgency; a higher number is a Slurm priority, which only another urgency
+    // replaces.
     assert_eq!(priority(Some(31), Urgency::DEFAULT), None);
     assert_eq!(priority(Some(32), Urgency::DEFAULT), Some(32));
     assert_eq!(priority(Some(32), Urgency::EXPEDITE), Some(31));
@@ -355,7 +357,7 @@ fn dependencies_read_as_they_were_written() {
         assert_eq!(new["attributes"]["system"].get("slurm"), None, "{dependency}");
         assert_eq!(JobDescriptor::from_jobspec(&new).dependency, text(dependency));
     }
-    // Half a minute has no words in Slurm, nor have alternatives beside another dependency.
+    // Slurm can't express half a minute, nor alternatives in addition to another dependency.
     let mut jobspec = base();
     let delay = json!({"scheme": "afterstart", "value": "5+30s"});
     let either = json!({"scheme": "any-of", "value": "afterok:5|afterok:6"});
@@ -394,7 +396,7 @@ fn features_and_hosts_become_a_constraint() {
     let hosts = json!({"hostlist": ["n[1-2]"]});
     let constraint = json!({"and": [properties(&["a"]), hosts, {"not": [{"hostlist": ["n5"]}]}]});
     assert_eq!(new["attributes"]["system"]["constraints"], constraint);
-    // Slurm would add other nodes to one that is too few.
+    // One host is too few, so Slurm would add others.
     let (new, _) = change(&base(), |desc| desc.req_nodes = text("n1"));
     assert_eq!(path::get(&new, "attributes.system.constraints"), None);
 }
@@ -552,7 +554,7 @@ fn arbitrary_value(field: &'static Field<JobDescriptor>) -> BoxedStrategy<Value>
 fn changes() -> impl Strategy<Value = Vec<(&'static str, Value)>> {
     let fields = FIELDS.iter().filter(|field| field.view_of.is_empty());
     let fields: Vec<&'static Field<JobDescriptor>> =
-        fields.filter(|field| Place::of(field.name) != Some(Place::Request)).collect();
+        fields.filter(|field| Place::for_field(field.name) != Some(Place::Request)).collect();
     let one = prop::sample::select(fields)
         .prop_flat_map(|field| arbitrary_value(field).prop_map(move |value| (field.name, value)));
     prop::collection::vec(one, 0..8)
@@ -594,7 +596,7 @@ proptest! {
     }
 }
 
-/// What policies write into a request is checked as a submission is.
+/// What policies write into a request is checked like a submission.
 #[test]
 fn changes_that_no_job_can_have_are_refused() {
     let jobspec = JobspecBuilder::new(["app"]).to_value();

@@ -59,7 +59,7 @@ fn parse(entry: &str) -> Result<Tres<'_>, TresError> {
     Ok(Tres { name, count })
 }
 
-/// The last part of an entry: a count, or else the type of one.
+/// The last part of an entry: a count, or a type, which counts as 1.
 fn count(last: &str) -> Option<u64> {
     let first = last.chars().next()?;
     if first.is_ascii_alphabetic() || first == '_' {

@@ -1,4 +1,5 @@
-//! Mistakes of users and administrators, which stay run-time errors: each names its place.
+//! Mistakes of users and administrators, which remain run-time errors: each error says where the
+//! mistake is.
 
 use super::*;
 
@@ -91,7 +92,7 @@ fn a_mistake_in_the_conf_names_its_place() {
     let mut m = manager();
     let text = m.load_plugin("strict", json!({})).unwrap_err();
     assert_eq!(text, "[plugins.strict]: missing key \"limit\"");
-    let text = m.load_plugin("strict", json!({"limit": "x"})).unwrap_err();
+    let text = m.load_plugin("strict", json!({"limit": "x"})).unwrap_err().text();
     assert!(text.starts_with("[plugins.strict]: limit: invalid type"), "{text}");
 }
 
@@ -105,7 +106,7 @@ fn a_plugin_without_a_configuration_of_its_own_is_given_none() {
     m.load_plugin("by-urgency", json!({})).unwrap();
     let config = json!({"plugins": {"by-urgency": {"limit": 3}}});
     let error = TestManager::new().plugin::<ByUrgency>().config(config).try_start().err().unwrap();
-    assert!(error.contains(refused), "{error}");
+    assert!(error.text().contains(refused), "{error}");
 }
 
 /// Every setting has a default.
@@ -191,7 +192,7 @@ fn a_request_of_the_wrong_user_or_type_is_refused_before_the_service_is_called()
     let mut m = loaded();
     let text = m.call_service_as(7, "strict.set", json!({"limit": 1})).unwrap_err();
     assert_eq!(text, "Request requires owner credentials");
-    let text = m.call_service("strict.set", json!({"limit": "x"})).unwrap_err();
+    let text = m.call_service("strict.set", json!({"limit": "x"})).unwrap_err().text();
     assert!(text.starts_with("invalid type: string \"x\""), "{text}");
     let text = m.call_service("strict.nothing", json!({})).unwrap_err();
     assert_eq!(
@@ -231,7 +232,7 @@ fn dependencies_of_unknown_schemes_are_refused() {
         (json!([{"scheme": "x".repeat(200), "value": ""}]), "absurdly long dependency scheme"),
     ] {
         let job = TestJob::new().attribute("dependencies", dependencies);
-        let text = m.submit(job).unwrap_err();
+        let text = m.submit(job).unwrap_err().text();
         assert!(text.contains(refusal), "{text}");
     }
 }

@@ -1,8 +1,8 @@
-//! Outcomes and states that have no effect, and limits that are gone.
+//! Outcomes and states that have no effect, and limits that no longer exist.
 
 use super::*;
 
-/// A priority at first, then none.
+/// Sets a priority at first, and none later.
 #[derive(Default)]
 struct Forgetful;
 
@@ -66,7 +66,7 @@ fn a_handler_that_fails_in_a_state_stops_neither_the_job_nor_other_plugins() {
     assert_eq!(said(&m, "fails"), [format!("job.state.run: job {id}: a disk is full")]);
 }
 
-/// More prologs and epilogs than a byte can count.
+/// Starts more prologs than a byte can count.
 #[derive(Default)]
 struct Many {
     open: Vec<Token>,

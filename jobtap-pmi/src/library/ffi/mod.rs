@@ -1,18 +1,18 @@
-//! The functions of `pmi.h` and `pmi2.h` as C calls them, and all that is unsafe in this library.
+//! The functions of `pmi.h` and `pmi2.h` as C calls them, and all unsafe code of this library.
 //!
 //! Why it is sound:
 //!
-//! - What C passes comes in by the functions of `pointers`, none of which touches a null pointer, writes beyond the
-//!   length that the caller states, or reads a text beyond its zero or the most that it may have. What they rely on
-//!   besides is what the headers demand of callers: that a pointer which isn't null leads to memory of the stated
-//!   length, or to a text that a zero ends, and that nobody else writes there during the call. References to such
-//!   memory don't outlive the call. Nothing is assumed of alignment, of the content of a text, or of lengths, which may
-//!   be negative.
-//! - The state of the process is behind a lock ([`shared`]), so that calls of several threads follow each other.
-//! - The functions of C that are called (`system`) get pointers and lengths of slices of Rust, or constants.
-//! - No function unwinds into C: the library is compiled so that a panic, of which none is known, ends the process.
+//! - C's pointers are accessed only by the functions in `pointers`, none of which dereferences a null pointer, writes
+//!   beyond the length that the caller states, or reads a string beyond its NUL or its maximum length. Besides, they
+//!   rely on what the headers require of callers: a pointer that isn't null points to memory of the stated length or to
+//!   a NUL-terminated string, and nobody else writes to that memory during the call. References to such memory don't
+//!   outlive the call. Nothing is assumed about alignment, the content of a string, or lengths, which may be negative.
+//! - The state of the process is behind a lock ([`shared`]), so that calls from several threads are serialized.
+//! - The C functions that are called (`system`) get pointers and lengths of Rust slices, or constants.
+//! - No function unwinds into C: the library is compiled with `panic=abort`, so a panic, of which none is known, ends
+//!   the process.
 //!
-//! A call from a handler of signals during another call waits for ever; [`abort`] alone doesn't take the lock.
+//! A call from a signal handler during another call waits forever for the lock. [`abort`] doesn't take the lock.
 
 #![allow(unsafe_code)]
 
@@ -34,12 +34,12 @@ use system::Descriptor;
 /// The process, once it has initialized PMI.
 type Own = Process<Descriptor>;
 
-/// Calls `act` with the process; an error if it hasn't initialized PMI.
+/// Calls `act` with the process; fails if it hasn't initialized PMI.
 fn with_process<T>(act: impl FnOnce(&mut Own) -> Result<T, Error>) -> Result<T, Error> {
     with_state(|state| act(state.as_mut().ok_or(Error::Init)?))
 }
 
-/// Initializes PMI, once.
+/// Initializes PMI. A second call does nothing.
 fn initialize() -> Result<(), Error> {
     with_state(|state| {
         if state.is_some() {
@@ -59,17 +59,17 @@ fn initialize() -> Result<(), Error> {
     })
 }
 
-/// Ends the use of PMI. A program that is executed later in the same task begins again.
+/// Ends the use of PMI. The process, or a program that it executes later, can initialize PMI again.
 fn finalize() -> Result<(), Error> {
     with_state(|state| state.take().ok_or(Error::Init)?.finish())
 }
 
-/// Whether another job of the same user has started this one, as the launcher says.
+/// Whether another job of the same user has started this one, according to the launcher.
 fn is_spawned() -> c_int {
     system::variable(c"PMI_SPAWNED").and_then(|text| number(text.bytes())).unwrap_or(0)
 }
 
-/// Ends the whole job, and this process.
+/// Aborts the whole job and exits this process.
 fn abort(exit_code: c_int, why: &[u8]) -> ! {
     let socket = system::variable(c"PMI_FD").and_then(|text| number(text.bytes()));
     if let Some(socket) = socket.filter(|socket| *socket >= 0) {

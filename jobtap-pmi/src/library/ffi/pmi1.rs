@@ -1,4 +1,4 @@
-//! The functions of `pmi.h`. What starts other programs or finds them isn't served.
+//! The functions of `pmi.h`. Those that start or look up other programs aren't supported.
 
 use core::ffi::{c_char, c_int, c_void};
 
@@ -7,15 +7,15 @@ use super::super::error::{Error, code};
 use super::pointers::{put_number, put_number_at, put_text, text};
 use super::{abort, finalize, initialize, is_spawned, with_process};
 
-/// The functions that give a number of the process: in the header each has one pointer to it.
+/// Defines the functions that get a number; their only parameter is the pointer to which they write it.
 macro_rules! numbers {
     ($($name:ident: |$process:ident| $value:expr;)*) => {$(
         /// # Safety
-        /// As the header says; see this folder's `mod.rs`.
+        /// Pointers must be valid as the header requires; see this folder's `mod.rs`.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(to: *mut c_int) -> c_int {
             let value = with_process(|$process| $value);
-            // SAFETY: the caller's.
+            // SAFETY: the caller guarantees that `to` is null or points to a number.
             code(value.and_then(|value| unsafe { put_number(to, value) }))
         }
     )*};
@@ -40,28 +40,28 @@ numbers! {
     };
 }
 
-/// The length of a buffer for this many bytes.
+/// Returns the size of a buffer for a string of `most` bytes and its NUL.
 fn with_zero(most: usize) -> Result<c_int, Error> {
     c_int::try_from(most + 1).map_err(|_| Error::Fail)
 }
 
 /// # Safety
-/// As the header says; see this folder's `mod.rs`.
+/// Pointers must be valid as the header requires; see this folder's `mod.rs`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMI_Init(spawned: *mut c_int) -> c_int {
     if spawned.is_null() {
         return Error::Argument as c_int;
     }
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees that `spawned` points to a number.
     code(initialize().and_then(|()| unsafe { put_number(spawned, is_spawned()) }))
 }
 
 /// # Safety
-/// As the header says; see this folder's `mod.rs`.
+/// Pointers must be valid as the header requires; see this folder's `mod.rs`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMI_Initialized(initialized: *mut c_int) -> c_int {
     let number = c_int::from(with_process(|_| Ok(())).is_ok());
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees that `initialized` is null or points to a number.
     code(unsafe { put_number(initialized, number) })
 }
 
@@ -76,39 +76,39 @@ extern "C" fn PMI_Barrier() -> c_int {
 }
 
 /// # Safety
-/// As the header says; see this folder's `mod.rs`. The text may be null.
+/// Pointers must be valid as the header requires; see this folder's `mod.rs`. The message may be null.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMI_Abort(exit_code: c_int, message: *const c_char) -> c_int {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees that `message` is null or a NUL-terminated string.
     abort(exit_code, unsafe { text(message, VALUE, Error::Length) }.unwrap_or_default())
 }
 
 /// # Safety
-/// As the header says; see this folder's `mod.rs`.
+/// Pointers must be valid as the header requires; see this folder's `mod.rs`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMI_KVS_Get_my_name(name: *mut c_char, length: c_int) -> c_int {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees that `name` is null or points to `length` bytes; the text is this library's.
     code(with_process(|process| unsafe { put_text(name, length, process.name()) }))
 }
 
 /// # Safety
-/// As the header says; see this folder's `mod.rs`.
+/// Pointers must be valid as the header requires; see this folder's `mod.rs`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMI_Get_id(name: *mut c_char, length: c_int) -> c_int {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's guarantees are the same as those that this function requires.
     unsafe { PMI_KVS_Get_my_name(name, length) }
 }
 
 /// # Safety
-/// As the header says; see this folder's `mod.rs`.
+/// Pointers must be valid as the header requires; see this folder's `mod.rs`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMI_Get_kvs_domain_id(name: *mut c_char, length: c_int) -> c_int {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's guarantees are the same as those that this function requires.
     unsafe { PMI_KVS_Get_my_name(name, length) }
 }
 
 /// # Safety
-/// As the header says; see this folder's `mod.rs`.
+/// Pointers must be valid as the header requires; see this folder's `mod.rs`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMI_Get_clique_ranks(ranks: *mut c_int, length: c_int) -> c_int {
     if ranks.is_null() {
@@ -117,7 +117,7 @@ unsafe extern "C" fn PMI_Get_clique_ranks(ranks: *mut c_int, length: c_int) -> c
     code(with_process(|process| {
         let (mut at, mut fits) = (0, true);
         process.clique(|rank| {
-            // SAFETY: it isn't null, and the rest is the caller's.
+            // SAFETY: `ranks` isn't null, and the caller guarantees that it points to `length` numbers.
             fits = unsafe { put_number_at(ranks, length, at, rank) };
             at += 1;
             fits
@@ -127,7 +127,7 @@ unsafe extern "C" fn PMI_Get_clique_ranks(ranks: *mut c_int, length: c_int) -> c
 }
 
 /// # Safety
-/// As the header says; see this folder's `mod.rs`.
+/// Pointers must be valid as the header requires; see this folder's `mod.rs`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMI_KVS_Put(
     name: *const c_char,
@@ -135,7 +135,7 @@ unsafe extern "C" fn PMI_KVS_Put(
     value: *const c_char,
 ) -> c_int {
     code(with_process(|process| {
-        // SAFETY: the caller's, and the texts aren't used after the call.
+        // SAFETY: the caller guarantees that these are null or NUL-terminated strings, unchanged during the call.
         let (name, key, value) = unsafe {
             (
                 text(name, NAME, Error::Argument)?,
@@ -150,21 +150,21 @@ unsafe extern "C" fn PMI_KVS_Put(
     }))
 }
 
-/// What was put is there for all who have met in a barrier.
+/// Does nothing: a value that was put before a barrier is available to all tasks after it.
 ///
 /// # Safety
-/// As the header says; see this folder's `mod.rs`.
+/// Pointers must be valid as the header requires; see this folder's `mod.rs`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMI_KVS_Commit(name: *const c_char) -> c_int {
     code(with_process(|process| {
-        // SAFETY: the caller's, and the text isn't used after the call.
+        // SAFETY: the caller guarantees that `name` is null or a NUL-terminated string, unchanged during the call.
         let name = unsafe { text(name, NAME, Error::Argument)? };
         (name == process.name()).then_some(()).ok_or(Error::Argument)
     }))
 }
 
 /// # Safety
-/// As the header says; see this folder's `mod.rs`.
+/// Pointers must be valid as the header requires; see this folder's `mod.rs`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMI_KVS_Get(
     name: *const c_char,
@@ -173,19 +173,19 @@ unsafe extern "C" fn PMI_KVS_Get(
     length: c_int,
 ) -> c_int {
     code(with_process(|process| {
-        // SAFETY: the caller's, and the texts aren't used after the call.
+        // SAFETY: the caller guarantees that these are null or NUL-terminated strings, unchanged during the call.
         let (name, key) =
             unsafe { (text(name, NAME, Error::Argument)?, text(key, KEY, Error::KeyLength)?) };
         if name != process.name() || value.is_null() {
             return Err(Error::Argument);
         }
         let found = process.get(key)?;
-        // SAFETY: the caller's; what was found is in this library's memory.
+        // SAFETY: the caller guarantees `length` bytes at `value`; `found` is in this library's memory.
         unsafe { put_text(value, length, found) }
     }))
 }
 
-/// The functions that aren't served: they fail, whatever they are called with, and touch nothing.
+/// Defines the functions that aren't supported: they always fail and don't access their arguments.
 macro_rules! unserved {
     ($($name:ident($($type:ty),*);)*) => {$(
         #[unsafe(no_mangle)]
@@ -219,8 +219,8 @@ mod tests {
 
     use super::*;
 
-    /// The state is the process's, so one test goes through the calls in their order: of a process that is alone, since
-    /// the tests run without `PMI_FD`.
+    /// There is one state per process, so a single test makes all calls, in order. The process is alone, since the
+    /// tests run without `PMI_FD`.
     #[test]
     fn a_program_that_is_alone_gets_codes_for_all_it_does_wrong() {
         let (mut number, mut small, mut value) = (0, [0; 3], [0 as c_char; 16]);
@@ -229,7 +229,7 @@ mod tests {
         let [fail, init, argument, no_key, short] =
             [Error::Fail, Error::Init, Error::Argument, Error::Key, Error::Length]
                 .map(|error| error as c_int);
-        // SAFETY: all pointers are null, or lead to memory of the stated length, or to texts.
+        // SAFETY: all pointers are null, point to memory of the stated length or are NUL-terminated strings.
         unsafe {
             assert_eq!(PMI_Get_rank(to), init, "nothing is initialized");
             assert_eq!((PMI_Initialized(to), number), (0, 0));

@@ -1,7 +1,7 @@
 //! The functions of `pmi2.h`, over the same protocol as those of `pmi.h`. A program may use both.
 //!
-//! Values that the tasks of a node share have keys with the number of the node. What starts other programs or finds
-//! them isn't served.
+//! Values that the tasks of a node share have keys with the number of the node. The functions that start or look up
+//! other programs aren't supported.
 
 use core::ffi::{c_char, c_int, c_void};
 
@@ -12,11 +12,11 @@ use super::pmi1::unserved;
 use super::pointers::{put_number, put_number_at, put_text, text};
 use super::{Own, abort, finalize, initialize, is_spawned, system, with_process};
 
-/// The longest pause between two looks for a value that another task will put.
+/// The longest pause between two requests for a value that another task will put, in milliseconds.
 const LONGEST_PAUSE: c_int = 64;
 
 /// # Safety
-/// As the header says; see this folder's `mod.rs`.
+/// Pointers must be valid as the header requires; see this folder's `mod.rs`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMI2_Init(
     spawned: *mut c_int,
@@ -30,7 +30,7 @@ unsafe extern "C" fn PMI2_Init(
     code(initialize().and_then(|()| {
         with_process(|process| {
             let number = process.application()?;
-            // SAFETY: the caller's.
+            // SAFETY: no pointer is null, and the caller guarantees that each points to a number.
             unsafe {
                 put_number(spawned, is_spawned())?;
                 put_number(size, process.size())?;
@@ -51,46 +51,46 @@ extern "C" fn PMI2_Finalize() -> c_int {
     code(finalize())
 }
 
-/// Ends the whole job, whatever `_of_job` says: no job has a part that could end by itself.
+/// Aborts the whole job, whatever `_of_job` says: a job has no part that could be aborted alone.
 ///
 /// # Safety
-/// As the header says; see this folder's `mod.rs`. The text may be null.
+/// Pointers must be valid as the header requires; see this folder's `mod.rs`. The message may be null.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMI2_Abort(_of_job: c_int, message: *const c_char) -> c_int {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees that `message` is null or a NUL-terminated string.
     abort(1, unsafe { text(message, VALUE, Error::Length) }.unwrap_or_default())
 }
 
 /// # Safety
-/// As the header says; see this folder's `mod.rs`.
+/// Pointers must be valid as the header requires; see this folder's `mod.rs`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMI2_Job_GetId(id: *mut c_char, length: c_int) -> c_int {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees that `id` is null or points to `length` bytes; the text is this library's.
     code(with_process(|process| unsafe { put_text(id, length, process.name()) }))
 }
 
 /// # Safety
-/// As the header says; see this folder's `mod.rs`.
+/// Pointers must be valid as the header requires; see this folder's `mod.rs`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMI2_Job_GetRank(rank: *mut c_int) -> c_int {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees that `rank` is null or points to a number.
     code(with_process(|process| unsafe { put_number(rank, process.rank()) }))
 }
 
 /// # Safety
-/// As the header says; see this folder's `mod.rs`.
+/// Pointers must be valid as the header requires; see this folder's `mod.rs`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMI2_Info_GetSize(size: *mut c_int) -> c_int {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees that `size` is null or points to a number.
     code(with_process(|process| unsafe { put_number(size, process.size()) }))
 }
 
 /// # Safety
-/// As the header says; see this folder's `mod.rs`.
+/// Pointers must be valid as the header requires; see this folder's `mod.rs`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMI2_KVS_Put(key: *const c_char, value: *const c_char) -> c_int {
     code(with_process(|process| {
-        // SAFETY: the caller's, and the texts aren't used after the call.
+        // SAFETY: the caller guarantees that these are null or NUL-terminated strings, unchanged during the call.
         let (key, value) =
             unsafe { (text(key, KEY, Error::KeyLength)?, text(value, VALUE, Error::ValueLength)?) };
         process.put(key, value)
@@ -102,11 +102,11 @@ extern "C" fn PMI2_KVS_Fence() -> c_int {
     code(with_process(|process| process.barrier()))
 }
 
-/// Gets a value. Without a job's id it is one of this job, and other jobs have none here. That the caller may know which
-/// task has put it makes no difference.
+/// Gets a value of this job. The id may be null, empty or this job's; values of other jobs aren't available. `_source`,
+/// a hint as to which task has put the value, is ignored.
 ///
 /// # Safety
-/// As the header says; see this folder's `mod.rs`. The id may be null.
+/// Pointers must be valid as the header requires; see this folder's `mod.rs`. The id may be null.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMI2_KVS_Get(
     id: *const c_char,
@@ -118,21 +118,22 @@ unsafe extern "C" fn PMI2_KVS_Get(
 ) -> c_int {
     code(with_process(|process| {
         if !id.is_null() {
-            // SAFETY: the caller's, and the text isn't used after the call.
+            // SAFETY: the caller guarantees that `id` is a NUL-terminated string that doesn't change during the call.
             let id = unsafe { text(id, NAME, Error::Argument)? };
             if !id.is_empty() && id != process.name() {
                 return Err(Error::Argument);
             }
         }
-        // SAFETY: the caller's, and the text isn't used after the call.
+        // SAFETY: the caller guarantees that `key` is null or a NUL-terminated string, unchanged during the call.
         let key = unsafe { text(key, KEY, Error::KeyLength)? };
         if value.is_null() || value_length.is_null() {
             return Err(Error::Argument);
         }
         let found = process.get(key)?;
         let needed = c_int::try_from(found.len()).map_err(|_| Error::Fail)?;
-        // SAFETY: the caller's; what was found is in this library's memory. A buffer that is too small is told by the
-        // negative of the length that it would need.
+        // A buffer that is too small is reported by the negative of the size that it would need.
+        // SAFETY: the caller guarantees `length` bytes at `value` and a number at `value_length`; `found` is in this
+        // library's memory.
         unsafe {
             let written = put_text(value, length, found);
             put_number(value_length, if written.is_ok() { needed } else { -needed - 1 })?;
@@ -141,10 +142,10 @@ unsafe extern "C" fn PMI2_KVS_Get(
     }))
 }
 
-/// Gives what is there under a key, or says that there is nothing.
+/// Writes the value of a key to `value`, and to `found` whether there is one. Returns whether there is one.
 ///
 /// # Safety
-/// `value` is null or leads to memory of this length, `found` is null or leads to a number.
+/// `value` is null or points to memory of this length; `found` is null or points to a number.
 unsafe fn give(
     process: &mut Own,
     key: &[u8],
@@ -152,7 +153,7 @@ unsafe fn give(
     found: *mut c_int,
 ) -> Result<bool, Error> {
     let there = process.get(key);
-    // SAFETY: the caller's; what was found is in this library's memory.
+    // SAFETY: the caller guarantees valid pointers; `text` is in this library's memory.
     unsafe {
         match there {
             Ok(text) => {
@@ -170,11 +171,11 @@ unsafe fn give(
 }
 
 /// # Safety
-/// As the header says; see this folder's `mod.rs`.
+/// Pointers must be valid as the header requires; see this folder's `mod.rs`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMI2_Info_PutNodeAttr(name: *const c_char, value: *const c_char) -> c_int {
     code(with_process(|process| {
-        // SAFETY: the caller's, and the texts aren't used after the call.
+        // SAFETY: the caller guarantees that these are null or NUL-terminated strings, unchanged during the call.
         let (name, value) = unsafe {
             (text(name, KEY, Error::KeyLength)?, text(value, VALUE, Error::ValueLength)?)
         };
@@ -183,11 +184,11 @@ unsafe extern "C" fn PMI2_Info_PutNodeAttr(name: *const c_char, value: *const c_
     }))
 }
 
-/// Gets a value of the node; with `wait_for` it waits until another task has put it. Other threads may make calls
-/// meanwhile.
+/// Gets a value of the node. With `wait_for` it waits until another task has put the value; other threads can make
+/// calls meanwhile.
 ///
 /// # Safety
-/// As the header says; see this folder's `mod.rs`.
+/// Pointers must be valid as the header requires; see this folder's `mod.rs`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMI2_Info_GetNodeAttr(
     name: *const c_char,
@@ -202,9 +203,9 @@ unsafe extern "C" fn PMI2_Info_GetNodeAttr(
     let mut pause = 1;
     loop {
         let given = with_process(|process| {
-            // SAFETY: the caller's, and the text isn't used after the call.
+            // SAFETY: the caller guarantees that `name` is null or a NUL-terminated string, unchanged during the call.
             let key = process.node_key(unsafe { text(name, KEY, Error::KeyLength)? })?;
-            // SAFETY: the caller's.
+            // SAFETY: the caller guarantees `length` bytes at `value` and a number at `found`.
             unsafe { give(process, key.bytes(), (value, length), found) }
         });
         match given {
@@ -217,7 +218,7 @@ unsafe extern "C" fn PMI2_Info_GetNodeAttr(
 }
 
 /// # Safety
-/// As the header says; see this folder's `mod.rs`.
+/// Pointers must be valid as the header requires; see this folder's `mod.rs`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMI2_Info_GetJobAttr(
     name: *const c_char,
@@ -229,25 +230,25 @@ unsafe extern "C" fn PMI2_Info_GetJobAttr(
         return Error::Argument as c_int;
     }
     code(with_process(|process| {
-        // SAFETY: the caller's, and the text isn't used after the call.
+        // SAFETY: the caller guarantees that `name` is null or a NUL-terminated string, unchanged during the call.
         let name = unsafe { text(name, KEY, Error::KeyLength)? };
         if name == b"universeSize" {
             let size = decimal(process.universe_size()?);
-            // SAFETY: the caller's.
+            // SAFETY: the caller guarantees `length` bytes at `value` and a number at `found`.
             unsafe {
                 put_text(value, length, size.bytes())?;
                 return put_number(found, 1);
             }
         }
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees `length` bytes at `value` and a number at `found`.
         unsafe { give(process, name, (value, length), found) }.map(drop)
     }))
 }
 
-/// Gives the numbers of a list with commas, as many as the array has room for.
+/// Writes the numbers of a comma-separated list to `array`, as many as it has room for, and their number to `count`.
 ///
 /// # Safety
-/// `array` is null or leads to memory for `length` numbers, `count` and `found` are null or lead to a number.
+/// `array` is null or points to memory for `length` numbers; `count` and `found` are null or point to a number.
 unsafe fn give_numbers(
     process: &mut Own,
     key: &[u8],
@@ -258,21 +259,21 @@ unsafe fn give_numbers(
         return Err(Error::Argument);
     }
     let there = match process.get(key) {
-        Ok(text) => Some(Text::<VALUE>::of(&[text]).ok_or(Error::Fail)?),
+        Ok(text) => Some(Text::<VALUE>::concat(&[text]).ok_or(Error::Fail)?),
         Err(Error::Key) => None,
         Err(error) => return Err(error),
     };
     let mut given = 0;
     for word in there.iter().flat_map(|text| text.bytes().split(|byte| *byte == b',')) {
         let number = number(word.trim_ascii()).ok_or(Error::Value)?;
-        // SAFETY: it isn't null, and the rest is the caller's.
+        // SAFETY: `array` isn't null, and the caller guarantees that it points to `length` numbers.
         if !unsafe { put_number_at(array, length, given, number) } {
             break;
         }
         given += 1;
     }
     let given = c_int::try_from(given).map_err(|_| Error::Fail)?;
-    // SAFETY: the caller's.
+    // SAFETY: `count` and `found` aren't null, and the caller guarantees that they point to numbers.
     unsafe {
         put_number(count, given)?;
         put_number(found, c_int::from(there.is_some()))
@@ -280,7 +281,7 @@ unsafe fn give_numbers(
 }
 
 /// # Safety
-/// As the header says; see this folder's `mod.rs`.
+/// Pointers must be valid as the header requires; see this folder's `mod.rs`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMI2_Info_GetNodeAttrIntArray(
     name: *const c_char,
@@ -290,15 +291,15 @@ unsafe extern "C" fn PMI2_Info_GetNodeAttrIntArray(
     found: *mut c_int,
 ) -> c_int {
     code(with_process(|process| {
-        // SAFETY: the caller's, and the text isn't used after the call.
+        // SAFETY: the caller guarantees that `name` is null or a NUL-terminated string, unchanged during the call.
         let key = process.node_key(unsafe { text(name, KEY, Error::KeyLength)? })?;
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees that each pointer is null or valid, and `length` numbers at `array`.
         unsafe { give_numbers(process, key.bytes(), (array, length), (count, found)) }
     }))
 }
 
 /// # Safety
-/// As the header says; see this folder's `mod.rs`.
+/// Pointers must be valid as the header requires; see this folder's `mod.rs`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMI2_Info_GetJobAttrIntArray(
     name: *const c_char,
@@ -308,9 +309,9 @@ unsafe extern "C" fn PMI2_Info_GetJobAttrIntArray(
     found: *mut c_int,
 ) -> c_int {
     code(with_process(|process| {
-        // SAFETY: the caller's, and the text isn't used after the call.
+        // SAFETY: the caller guarantees that `name` is null or a NUL-terminated string, unchanged during the call.
         let name = unsafe { text(name, KEY, Error::KeyLength)? };
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees that each pointer is null or valid, and `length` numbers at `array`.
         unsafe { give_numbers(process, name, (array, length), (count, found)) }
     }))
 }
@@ -333,14 +334,14 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// The calls of a process that has initialized PMI. `buffer` has 16 bytes.
+    /// Makes the calls of a process that is alone and has initialized PMI.
     ///
     /// # Safety
-    /// Both pointers are valid.
+    /// `buffer` points to 16 bytes, and `to` to a number.
     pub(in super::super) unsafe fn a_program_that_is_alone(buffer: *mut c_char, to: *mut c_int) {
         let [argument, short] = [Error::Argument, Error::Length].map(|error| error as c_int);
         let (key, id) = (c"key2".as_ptr(), c"singleton".as_ptr());
-        // SAFETY: all pointers are null, or lead to memory of the stated length, or to texts.
+        // SAFETY: all pointers are null, point to memory of the stated length or are NUL-terminated strings.
         unsafe {
             assert_eq!(PMI2_Init(to, to, to, null_mut()), argument);
             assert_eq!((PMI2_Init(to, to, to, to), PMI2_Initialized()), (0, 1));

@@ -1,14 +1,14 @@
-//! What C passes: pointers, most of them with a length of their own.
+//! Accesses to memory through pointers that C passes, most of them with a length.
 
 use core::ffi::{c_char, c_int};
 use core::slice;
 
 use super::super::error::Error;
 
-/// A text of at most `longest` bytes. A longer one is the error `too_long`.
+/// Returns a string of at most `longest` bytes, without its NUL. Fails with `too_long` if it is longer.
 ///
 /// # Safety
-/// `text` is null, or leads to bytes that a zero ends, which nobody writes during `'t`.
+/// `text` is null or points to a NUL-terminated string to which nobody writes during `'t`.
 pub(super) unsafe fn text<'t>(
     text: *const c_char,
     longest: usize,
@@ -18,9 +18,9 @@ pub(super) unsafe fn text<'t>(
         return Err(Error::Argument);
     }
     for length in 0..=longest {
-        // SAFETY: there was no zero before this byte, so it is one of the text's, or its zero.
+        // SAFETY: none of the bytes before this one is the NUL, so this one is still part of the string.
         if unsafe { text.add(length).read() } == 0 {
-            // SAFETY: these bytes were read one by one.
+            // SAFETY: the loop has read these bytes, and the caller guarantees that nobody writes to them.
             return Ok(unsafe { slice::from_raw_parts(text.cast(), length) });
         }
     }
@@ -30,20 +30,20 @@ pub(super) unsafe fn text<'t>(
 /// Writes a number.
 ///
 /// # Safety
-/// `to` is null, or leads to memory for a number.
+/// `to` is null or points to memory for a number.
 pub(super) unsafe fn put_number(to: *mut c_int, number: c_int) -> Result<(), Error> {
     if to.is_null() {
         return Err(Error::Argument);
     }
-    // SAFETY: by the caller.
+    // SAFETY: `to` isn't null, so the caller guarantees that it points to memory for a number.
     unsafe { to.write_unaligned(number) };
     Ok(())
 }
 
-/// Writes the number at a place of an array; `false` if the array of `length` numbers has no such place.
+/// Writes a number to element `at` of an array; `false` if the array, which has `length` elements, is too short.
 ///
 /// # Safety
-/// `to` isn't null, and leads to memory for `length` numbers.
+/// `to` isn't null and points to memory for `length` numbers.
 pub(super) unsafe fn put_number_at(
     to: *mut c_int,
     length: c_int,
@@ -51,23 +51,23 @@ pub(super) unsafe fn put_number_at(
     number: c_int,
 ) -> bool {
     if usize::try_from(length).is_ok_and(|length| at < length) {
-        // SAFETY: by the caller, and it is one of the places.
+        // SAFETY: the caller guarantees memory for `length` numbers, and `at` is less than `length`.
         unsafe { to.add(at).write_unaligned(number) };
         return true;
     }
     false
 }
 
-/// Writes a text and a zero into a buffer of `length` bytes. Nothing is written if they don't fit.
+/// Writes a text and a NUL into a buffer of `length` bytes. Nothing is written if they don't fit.
 ///
 /// # Safety
-/// `to` is null, or leads to `length` bytes of memory, none of them of `text`.
+/// `to` is null or points to `length` bytes of memory that don't overlap `text`.
 pub(super) unsafe fn put_text(to: *mut c_char, length: c_int, text: &[u8]) -> Result<(), Error> {
     if to.is_null() {
         return Err(Error::Argument);
     }
     if usize::try_from(length).is_ok_and(|length| text.len() < length) {
-        // SAFETY: by the caller, there is room for the text and a zero behind it.
+        // SAFETY: the caller guarantees `length` bytes that don't overlap `text`; the text and its NUL fit in.
         unsafe {
             to.copy_from_nonoverlapping(text.as_ptr().cast(), text.len());
             to.add(text.len()).write(0);
@@ -87,7 +87,7 @@ mod tests {
     fn null_and_small_buffers_are_refused_and_not_written() {
         let mut buffer: [c_char; 4] = [7; 4];
         let to = buffer.as_mut_ptr();
-        // SAFETY: the buffer has at least the lengths that are stated, and the other pointers are null.
+        // SAFETY: the buffer is at least as long as stated if the call writes to it, and the other pointers are null.
         unsafe {
             assert_eq!(put_text(null_mut(), 4, b"a"), Err(Error::Argument));
             for length in [3, 0, -1, c_int::MIN] {
@@ -97,14 +97,14 @@ mod tests {
             assert_eq!(text(null(), 9, Error::Key), Err(Error::Argument));
         }
         assert_eq!(buffer, [7; 4]);
-        // SAFETY: as before.
+        // SAFETY: the buffer has four bytes.
         unsafe { put_text(to, 4, b"abc").unwrap() };
         assert_eq!(buffer.map(|c| c as u8), *b"abc\0");
     }
 
     #[test]
     fn a_text_is_read_to_its_zero_or_its_most() {
-        // SAFETY: both texts end with a zero.
+        // SAFETY: all texts are NUL-terminated.
         unsafe {
             assert_eq!(text(c"abc".as_ptr(), 3, Error::Key), Ok(&b"abc"[..]));
             assert_eq!(text(c"abc".as_ptr(), 2, Error::Key), Err(Error::Key));
@@ -116,10 +116,10 @@ mod tests {
     fn numbers_are_written_at_places_of_the_array_alone() {
         let mut array = [7; 3];
         let to = array.as_mut_ptr();
-        // SAFETY: two of the three numbers are said to be there.
+        // SAFETY: the stated length is two, and the array has three elements.
         let written = unsafe { [0, 1, 2, usize::MAX].map(|at| put_number_at(to, 2, at, 9)) };
         assert_eq!((written, array), ([true, true, false, false], [9, 9, 7]));
-        // SAFETY: none is said to be there.
+        // SAFETY: a negative length states that there are no elements.
         assert!(!unsafe { put_number_at(to, -1, 0, 9) });
     }
 }

@@ -1,4 +1,4 @@
-//! The state of the process, which calls of several threads share.
+//! The state of the process, which calls from several threads share.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -10,13 +10,13 @@ struct Shared {
     state: UnsafeCell<Option<Own>>,
 }
 
-// SAFETY: `with_state` alone touches the state, and only while it holds the lock. What is in it may be used by any
-// thread: numbers and bytes.
+// SAFETY: only `with_state` accesses the state, and only while it holds the lock. The state is `Send`: it consists of
+// numbers and bytes.
 unsafe impl Sync for Shared {}
 
 static SHARED: Shared = Shared { locked: AtomicBool::new(false), state: UnsafeCell::new(None) };
 
-/// Gives the lock back, however the call ends.
+/// Releases the lock when dropped, even if the call panics.
 struct Held;
 
 impl Drop for Held {
@@ -25,14 +25,14 @@ impl Drop for Held {
     }
 }
 
-/// Calls `act` with the state while no other thread has it. `act` must not call this function.
+/// Calls `act` with exclusive access to the state. `act` must not call this function: it would wait forever.
 pub(super) fn with_state<T>(act: impl FnOnce(&mut Option<Own>) -> T) -> T {
     while SHARED.locked.swap(true, Ordering::Acquire) {
-        // Another thread may wait in a barrier.
+        // Sleep instead of spinning: another thread may hold the lock as long as it waits in a barrier.
         system::pause(1);
     }
     let held = Held;
-    // SAFETY: the lock is held, so there is no other reference to the state.
+    // SAFETY: this thread holds the lock, so there is no other reference to the state, and `T` can't borrow from it.
     let outcome = act(unsafe { &mut *SHARED.state.get() });
     drop(held);
     outcome

@@ -1,4 +1,4 @@
-//! The functions of C that are used. Every libc has them, and the program that loads the library has one.
+//! The C functions that are called. Every libc has them, and the program that loads the library has a libc.
 
 use core::ffi::{CStr, c_char, c_int, c_long, c_short, c_ulong, c_void};
 use core::ptr::null_mut;
@@ -19,7 +19,7 @@ unsafe extern "C" {
     fn __errno_location() -> *mut c_int;
 }
 
-/// `struct pollfd`, of which none is passed.
+/// `struct pollfd`. It only declares the type of `poll`: none is passed.
 #[repr(C)]
 struct PollFile {
     file: c_int,
@@ -27,11 +27,11 @@ struct PollFile {
     happened: c_short,
 }
 
-/// Linux: the end of a socket whose other end is gone is an error, and no signal.
+/// Linux: sending to a socket whose other end is closed is an error instead of a signal.
 const MSG_NOSIGNAL: c_int = 0x4000;
 const EINTR: c_int = 4;
 
-/// A socket by its number, which the launcher has opened for this process.
+/// The number of a socket that the launcher has opened for this process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Descriptor(pub(super) c_int);
 
@@ -40,7 +40,7 @@ impl Socket for Descriptor {
         let mut rest = bytes;
         while !rest.is_empty() {
             let sent = uninterrupted(|| {
-                // SAFETY: pointer and length are those of a slice.
+                // SAFETY: the pointer and the length belong to one slice.
                 unsafe { send(self.0, rest.as_ptr().cast(), rest.len(), MSG_NOSIGNAL) }
             })?;
             rest = rest.get(sent..).unwrap_or_default();
@@ -50,47 +50,46 @@ impl Socket for Descriptor {
 
     fn receive(&self, buffer: &mut [u8]) -> Result<usize, Error> {
         uninterrupted(|| {
-            // SAFETY: pointer and length are those of a slice that may be written.
+            // SAFETY: the pointer and the length belong to one mutable slice.
             unsafe { recv(self.0, buffer.as_mut_ptr().cast(), buffer.len(), 0) }
         })
     }
 }
 
-/// Calls a function of the system again if a signal has interrupted it; returns how many bytes it has handled.
+/// Repeats a system call while signals interrupt it; returns the number of bytes that it has transferred.
 fn uninterrupted(mut call: impl FnMut() -> isize) -> Result<usize, Error> {
     loop {
         match usize::try_from(call()) {
             Ok(bytes) => return Ok(bytes),
-            // SAFETY: every libc returns a pointer to this thread's number, which is valid while the thread runs.
+            // SAFETY: the pointer is to this thread's `errno` and is valid while the thread runs.
             Err(_) if unsafe { __errno_location().read() } == EINTR => {}
             Err(_) => return Err(Error::Fail),
         }
     }
 }
 
-/// A variable of the environment; `None` if it isn't set, or is no number.
+/// Returns an environment variable that holds a number; `None` if it isn't set or is longer than any number.
 pub(super) fn variable(name: &CStr) -> Option<Text<11>> {
-    // SAFETY: `name` ends with a zero. The environment is the program's, which the headers demand not to change
-    // during a call.
+    // SAFETY: `name` is NUL-terminated, and a program must not change its environment during a call of PMI.
     let value = unsafe { getenv(name.as_ptr()) };
-    // SAFETY: null, or a text that a zero ends.
+    // SAFETY: `getenv` returns null or a NUL-terminated string, which isn't used after this function.
     let value = unsafe { pointers::text(value, 11, Error::Length) };
-    Text::of(&[value.ok()?])
+    Text::concat(&[value.ok()?])
 }
 
-/// Lets other threads and processes go on for a moment.
+/// Sleeps for this time, so that other threads and processes can run.
 pub(super) fn pause(milliseconds: c_int) {
-    // SAFETY: with a count of none no pointer is used.
+    // SAFETY: the count is 0, so `poll` doesn't use the pointer.
     unsafe { poll(null_mut(), 0, milliseconds) };
 }
 
 pub(super) fn write_to_stderr(text: &[u8]) {
-    // SAFETY: pointer and length are those of a slice.
+    // SAFETY: the pointer and the length belong to one slice.
     let _ = unsafe { write(2, text.as_ptr().cast(), text.len()) };
 }
 
 pub(super) fn exit(code: c_int) -> ! {
-    // SAFETY: it takes any code.
+    // SAFETY: `exit` accepts any code.
     unsafe { c_exit(code) }
 }
 

@@ -1,5 +1,5 @@
-//! A description of a request in Slurm's own memory. `.ci/asan` runs this with a sanitizer, which finds a text that
-//! is lost, freed twice, or written beyond its end.
+//! Tests the description of a request in memory of Slurm's allocator. `.ci/asan` runs this with AddressSanitizer, which
+//! finds texts that are leaked, freed twice or written beyond their ends.
 
 use std::borrow::Cow;
 use std::ffi::{CString, c_int};
@@ -11,7 +11,7 @@ use crate::structure::Kind as Stored;
 /// Larger than any version's `job_desc_msg_t`.
 const SIZE: usize = 1 << 14;
 
-/// Loads Slurm's library as a daemon has it: all can find its functions. `SLURM_LIBRARY` names it.
+/// Loads Slurm's library so that `dlsym` finds its functions, as in a daemon. `SLURM_LIBRARY` can name its file.
 fn has_slurm() -> bool {
     unsafe extern "C" {
         fn dlopen(file: *const c_char, flags: c_int) -> *mut c_void;
@@ -19,7 +19,7 @@ fn has_slurm() -> bool {
     let debian = "/usr/lib/x86_64-linux-gnu/slurm-wlm/libslurmfull.so".to_owned();
     let file = std::env::var("SLURM_LIBRARY").unwrap_or(debian);
     let file = CString::new(file).unwrap_or_default();
-    // SAFETY: the text ends with a byte 0, and a library of Slurm's runs nothing when it is loaded.
+    // SAFETY: the name is NUL-terminated, and Slurm's library runs no code when it is loaded.
     !unsafe { dlopen(file.as_ptr(), 2 | 0x100) }.is_null()
 }
 
@@ -35,7 +35,7 @@ fn texts_and_lists_of_a_request_are_replaced_in_slurms_memory() {
     }
     let memory = memory::allocate(1, SIZE);
     assert!(!memory.is_null());
-    // SAFETY: zeros are a description without texts, which only this thread has.
+    // SAFETY: zeroed memory is a description without texts, and only this thread uses it.
     let mut descriptor = unsafe { InMemory::descriptor(memory) };
     let slots = descriptor.slots().to_vec();
     assert!(slots.iter().filter(|slot| slot.kind == Stored::Text).count() > 30);
@@ -57,12 +57,12 @@ fn texts_and_lists_of_a_request_are_replaced_in_slurms_memory() {
     let name = slots.iter().position(|slot| slot.kind == Stored::Text).unwrap_or(0);
     assert!(descriptor.set(name, Value::Text(Some(owned("a\0b")))).is_err());
     assert_eq!(descriptor.get(name), Value::Text(None));
-    // An empty list has memory of its own, which Slurm frees with the description.
+    // Even an empty list is allocated. Slurm would free it together with the description.
     for place in descriptor.plan.places.iter().filter(|place| place.member.kind == Kind::Texts) {
         let list: *mut *mut c_char = descriptor.pointer(place.base, place.member);
-        // SAFETY: it is the list of `set`, and nothing uses it any more.
+        // SAFETY: `set` has allocated the list, and nothing uses it any more.
         unsafe { free_texts(list, descriptor.count(place)) };
     }
-    // SAFETY: nothing uses it any more.
+    // SAFETY: `allocate` has returned it, and nothing uses it any more.
     unsafe { free(memory) };
 }

@@ -19,7 +19,7 @@ pub(super) struct Column {
     /// The heading.
     pub(super) name: &'static str,
     width: usize,
-    /// Whether the column's text begins at its left.
+    /// Whether the text is left-aligned.
     left: bool,
     value: fn(&JobRow<'_>, &TimeZone) -> String,
 }
@@ -69,7 +69,7 @@ const KNOWN: &[Known] = &[
 /// The columns of `--format`: names in any case, each with `%WIDTH` or `%-WIDTH` where the width differs.
 ///
 /// # Errors
-/// A column that doesn't exist, or a width that is no number.
+/// A column doesn't exist, or a width is not a number from 1 to 4096.
 pub(super) fn chosen(format: &str) -> Result<Vec<Column>, CliError> {
     let column = |text: &str| {
         let (name, width) = text.split_once('%').unwrap_or((text, ""));
@@ -83,7 +83,7 @@ pub(super) fn chosen(format: &str) -> Result<Vec<Column>, CliError> {
         };
         let width = match digits {
             "" => known.width,
-            // As long as a wide terminal; longer texts are for --parsable2.
+            // Enough for a wide terminal; longer texts are for --parsable2.
             digits => {
                 digits.parse().ok().filter(|width| (1..=4096).contains(width)).ok_or_else(|| {
                     CliError::failure(format!("'{text}': the width is a number from 1 to 4096"))
@@ -106,12 +106,12 @@ impl Column {
         crate::shown::in_line(&(self.value)(row, zone)).into_owned()
     }
 
-    /// A text in the column's width; `+` ends one that was cut.
+    /// A text, padded or cut to the column's width. A cut text ends in `+`.
     pub(super) fn fit(&self, text: &str) -> String {
         fit(text, self.width, self.left)
     }
 
-    /// The heading, as much of it as the column is wide.
+    /// The heading, cut to the column's width.
     pub(super) fn heading(&self) -> String {
         self.name.chars().take(self.width).collect()
     }
@@ -122,7 +122,7 @@ impl Column {
     }
 }
 
-/// A text in this width.
+/// Pads or cuts a text to `width`. A cut text ends in `+`.
 pub(super) fn fit(text: &str, width: usize, left: bool) -> String {
     if text.chars().count() > width {
         let cut: String = text.chars().take(width.saturating_sub(1)).collect();
@@ -147,7 +147,7 @@ pub(super) fn state(row: &JobRow<'_>) -> &'static str {
     }
 }
 
-/// Seconds from the submission to the start, or until the job ended without one, or until now.
+/// Seconds from the submission to the start; without a start, until the job became inactive or until now.
 pub(super) fn waited(row: &JobRow<'_>) -> f64 {
     let (submit, run, end) = (row.float("t_submit"), row.float("t_run"), row.float("t_inactive"));
     let until = match (run > 0.0, end > 0.0) {
@@ -203,7 +203,7 @@ fn reason(row: &JobRow<'_>) -> String {
 fn exit_code(row: &JobRow<'_>) -> String {
     match row.returncode() {
         Some(code @ 0..) => format!("{code}:0"),
-        // Of a job that was cancelled before it had a status.
+        // The job was canceled before it had an exit status.
         Some(-128) | None => "0:0".to_owned(),
         Some(signal) => format!("0:{}", signal.unsigned_abs()),
     }
@@ -216,7 +216,7 @@ fn limit(row: &JobRow<'_>, show: impl Fn(f64) -> String) -> String {
     }
 }
 
-/// A local time in the form of sacct.
+/// A local time in sacct's format.
 fn time(row: &JobRow<'_>, name: &str, zone: &TimeZone) -> String {
     let seconds = row.float(name);
     let known = Timestamp::from_second(seconds as i64).ok().filter(|_| seconds > 0.0);
@@ -231,7 +231,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::cli::accounting::display;
+    use crate::cli::accounting::finished::display;
 
     fn shown(job: Value, format: &str) -> Vec<String> {
         let display = display();

@@ -5,8 +5,8 @@ use std::io::{BufWriter, IsTerminal, Write, stdout};
 use jobtap_core::job::Encoding;
 use serde_json::{Value, json};
 
+use super::finished::{display, each_job};
 use super::select::{SelectArgs, Span};
-use super::{display, each_job};
 use crate::cli::common::message::{CliError, plural};
 use crate::cli::common::work::Work;
 use crate::cli::jobs::row::JobRow;
@@ -32,13 +32,13 @@ pub(super) fn run(args: &ExportArgs) -> Result<u8, CliError> {
     let request = args.select.request(Span::Finished, None, &display.users, &display.zone)?;
     // A line at a time would cost a system call each.
     let mut out = BufWriter::with_capacity(64 * 1024, stdout().lock());
-    // The lines themselves tell a terminal how far it is.
+    // On a terminal the lines themselves show the progress.
     let work = (!stdout().is_terminal()).then(|| Work::start("exporting"));
     let mut jobs = 0;
     each_job(&request, &display, |row| {
         jobs += 1;
         work.iter().for_each(|work| work.say(&plural(jobs, "job")));
-        // JSON escapes control characters, and only those of ASCII are such to a terminal that reads UTF-8.
+        // JSON escapes only the control characters of ASCII; this escapes all others that could harm a terminal.
         let line = crate::shown::lines(&record(row).to_string()).into_owned();
         writeln!(out, "{line}").map_err(|error| CliError::write(&error))
     })?;
@@ -46,7 +46,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<u8, CliError> {
     Ok(0)
 }
 
-/// A finished job as it is exported. The guide's page on accounting says what each member is.
+/// A finished job as an exported object. The guide's page on accounting describes its members.
 fn record(row: &JobRow<'_>) -> Value {
     let as_is = |name: &str| match row.attributes.get(name) {
         Some(Value::String(text)) if text.is_empty() => Value::Null,

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::columns::{self, Column, fit};
+use super::finished::{display, each_job};
 use super::select::{SelectArgs, Span};
 use super::totals::{By, Totals};
-use super::{display, each_job};
 use crate::cli::common::message::CliError;
 
 /// Options of `accounting report`.
@@ -75,7 +75,7 @@ pub(super) fn run(args: &ReportArgs) -> Result<u8, CliError> {
     }
     let midnight = midnight(display.now, &display.zone);
     let request = select.request(Span::AlsoActive, midnight, &display.users, &display.zone)?;
-    let style = Style::of(args);
+    let style = Style::from_args(args);
     if args.by.is_empty() {
         let columns = columns::chosen(args.format.as_deref().unwrap_or(columns::DEFAULT))?;
         if !args.noheader {
@@ -129,7 +129,7 @@ pub(super) fn run(args: &ReportArgs) -> Result<u8, CliError> {
     Ok(0)
 }
 
-/// How the columns of a line are put together.
+/// How the columns of a line are joined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Style {
     Table,
@@ -137,7 +137,7 @@ enum Style {
 }
 
 impl Style {
-    fn of(args: &ReportArgs) -> Self {
+    fn from_args(args: &ReportArgs) -> Self {
         match args.parsable || args.parsable2 {
             true => Self::Parsable { delimiter: args.delimiter.clone(), last: args.parsable },
             false => Self::Table,

@@ -1,4 +1,4 @@
-//! Which jobs `accounting` is about: the options, and the request that they mean.
+//! The options that select jobs for `accounting`, and the request made from them.
 
 use jiff::tz::TimeZone;
 use jobtap_core::job::{JobResult, State, StateSet};
@@ -29,17 +29,17 @@ pub(super) struct SelectArgs {
     pub(super) state: Option<String>,
 }
 
-/// The jobs of a request beside what the options say.
+/// Which jobs are requested, apart from what the options select.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Span {
-    /// Jobs that have ended.
+    /// Only inactive jobs.
     Finished,
-    /// Active jobs, too, unless `--until` lies in the past of all that matters.
+    /// Active jobs too, unless `--until` is given, which only inactive jobs can satisfy.
     AlsoActive,
 }
 
 impl SelectArgs {
-    /// The request. Without `--since` it is about jobs that ended at `since` or later.
+    /// The request. Without `--since`, it selects jobs that became inactive at `since` or later.
     ///
     /// # Errors
     /// A time, a user or a state that is not understood.
@@ -84,8 +84,8 @@ impl SelectArgs {
             max_entries: Some(0),
             constraint: Some(if all.is_empty() { json!({}) } else { json!({ "and": all }) }),
             attrs: ALL,
-            // The manager lists jobs that ended after this time: the time itself belongs to them here, so that no
-            // job is in two of the spans [a, b) and [b, c), or in neither.
+            // The manager lists jobs that became inactive after this time. Here the time itself is included, so that
+            // each job is in exactly one of the spans [a, b) and [b, c).
             since: since.map(f64::next_down),
         })
     }

@@ -20,14 +20,14 @@ struct Sum {
     jobs: u64,
     completed: u64,
     failed: u64,
-    cancelled: u64,
+    canceled: u64,
     timeout: u64,
     cpu_seconds: f64,
     node_seconds: f64,
     waited: f64,
 }
 
-/// The sums of all groups. There are as many as users and queues, however many jobs there are.
+/// The sums of all groups. Their number depends on the users and queues, not on the number of jobs.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
     by: Vec<By>,
@@ -50,7 +50,7 @@ impl Totals {
         match row.final_result() {
             Some(JobResult::Completed) => sum.completed += 1,
             Some(JobResult::Failed) => sum.failed += 1,
-            Some(JobResult::Canceled) => sum.cancelled += 1,
+            Some(JobResult::Canceled) => sum.canceled += 1,
             Some(JobResult::Timeout) => sum.timeout += 1,
             None => {}
         }
@@ -81,7 +81,7 @@ impl Totals {
     /// The lines in the order of their groups, then the line of all jobs if there is more than one group.
     pub(super) fn lines(&self) -> Vec<Vec<String>> {
         let line = |group: &[String], sum: &Sum| {
-            let counts = [sum.jobs, sum.completed, sum.failed, sum.cancelled, sum.timeout];
+            let counts = [sum.jobs, sum.completed, sum.failed, sum.canceled, sum.timeout];
             let mut cells = group.to_vec();
             cells.extend(counts.iter().map(u64::to_string));
             cells.push(format!("{:.2}", sum.cpu_seconds / 3600.0));
@@ -97,7 +97,7 @@ impl Totals {
                 all.jobs += sum.jobs;
                 all.completed += sum.completed;
                 all.failed += sum.failed;
-                all.cancelled += sum.cancelled;
+                all.canceled += sum.canceled;
                 all.timeout += sum.timeout;
                 all.cpu_seconds += sum.cpu_seconds;
                 all.node_seconds += sum.node_seconds;
@@ -118,7 +118,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::cli::accounting::display;
+    use crate::cli::accounting::finished::display;
 
     #[test]
     fn jobs_are_added_up_by_queue() {

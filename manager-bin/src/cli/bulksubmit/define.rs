@@ -31,7 +31,7 @@ pub(super) fn all<'a>(
         let invalid =
             || CliError::failure(format!("--define: expected NAME=CODE, got '{definition}'"));
         let (name, code) = definition.split_once('=').ok_or_else(invalid)?;
-        let failed = |reason: String| CliError::failure(format!("--define={name}: {reason}"));
+        let failed = |error| CliError::failure(format!("--define={name}: {error}"));
         let values = evaluate(code, &inputs).map_err(failed)?;
         let values: BTreeMap<String, String> =
             inputs.iter().map(|input| (*input).clone()).zip(values).collect();
@@ -40,25 +40,39 @@ pub(super) fn all<'a>(
     Ok(defined)
 }
 
-fn evaluate(code: &str, inputs: &[&String]) -> Result<Vec<String>, String> {
-    let unavailable = |error: std::io::Error| {
-        format!("can't run python3, which evaluates CODE: {}", system_text(&error))
-    };
+/// Why an expression has no values.
+#[derive(Debug, thiserror::Error)]
+enum EvaluateError {
+    #[error("can't run python3, which evaluates CODE: {}", system_text(.0))]
+    NoPython(std::io::Error),
+    #[error(transparent)]
+    Inputs(#[from] serde_json::Error),
+    /// The last line that the interpreter printed to stderr.
+    #[error("{0}")]
+    Python(String),
+    #[error("no values")]
+    NoValues,
+}
+
+fn evaluate(code: &str, inputs: &[&String]) -> Result<Vec<String>, EvaluateError> {
     let mut python = Command::new("python3")
         .args(["-c", PROGRAM, code])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(unavailable)?;
-    let text = serde_json::to_vec(inputs).map_err(|error| error.to_string())?;
+        .map_err(EvaluateError::NoPython)?;
+    let text = serde_json::to_vec(inputs)?;
     if let Some(mut stdin) = python.stdin.take() {
         // An interpreter that fails exits before it has read everything, and prints the reason to stderr.
         let _ = stdin.write_all(&text);
     }
-    let output = python.wait_with_output().map_err(unavailable)?;
+    let output = python.wait_with_output().map_err(EvaluateError::NoPython)?;
     let errors = String::from_utf8_lossy(&output.stderr);
-    let reason = || errors.trim_end().lines().last().unwrap_or("no values").to_owned();
+    let reason = || match errors.trim_end().lines().last() {
+        Some(line) => EvaluateError::Python(line.to_owned()),
+        None => EvaluateError::NoValues,
+    };
     if !output.status.success() {
         return Err(reason());
     }

@@ -84,13 +84,13 @@ impl Inputs {
     /// end.
     pub(super) fn combinations(&self) -> Vec<Vec<String>> {
         if self.sources.iter().all(|source| source.linked) {
-            // There is no list whose jobs these lists could advance with.
+            // There is no other list for these lists to advance with.
             return Vec::new();
         }
         let free = self.sources.iter().filter(|source| !source.linked);
         let count = free.fold(1_usize, |count, source| count.saturating_mul(source.values.len()));
         let job = |number: usize| {
-            // How many jobs in sequence have the same value of a list.
+            // The number of consecutive jobs with the same value of a list.
             let mut same = count;
             let value = |source: &Source| {
                 let length = source.values.len().max(1);
@@ -98,7 +98,7 @@ impl Inputs {
                     number
                 } else {
                     same /= length;
-                    // Not 0, but for a number of jobs that no machine holds.
+                    // Never divides by 0, even if `count` has saturated.
                     number / same.max(1)
                 };
                 source.values.get(at % length).cloned()

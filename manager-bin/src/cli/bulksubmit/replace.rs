@@ -2,18 +2,32 @@
 
 use std::collections::BTreeMap;
 
-use crate::cli::common::format::{FieldValue, formatted};
+use crate::cli::common::format::{FieldValue, FormatError, formatted};
 
 /// The values of `--define` by name, then by input.
 pub(super) type Defined = BTreeMap<String, BTreeMap<String, String>>;
 
 /// A field of a text can't be replaced.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("Invalid replacement {{{field}}} in '{text}': {reason}")]
+#[error("Invalid replacement {{{field}}} in '{text}': {fault}")]
 pub(super) struct ReplaceError {
     field: String,
     text: String,
-    reason: String,
+    fault: FieldFault,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum FieldFault {
+    #[error("expected '}}' before end of string")]
+    Unclosed,
+    #[error("there is no such field")]
+    Unknown,
+    #[error("there are {count} lists of inputs, from 0")]
+    NoList { count: usize },
+    #[error("no --define={0}=CODE is there")]
+    Undefined(String),
+    #[error(transparent)]
+    Format(#[from] FormatError),
 }
 
 /// The values of the fields for one job.
@@ -66,12 +80,12 @@ impl Fields<'_> {
             let (field, after) = after.split_once('}').ok_or_else(|| ReplaceError {
                 field: after.to_owned(),
                 text: text.to_owned(),
-                reason: "expected '}' before end of string".to_owned(),
+                fault: FieldFault::Unclosed,
             })?;
-            let value = self.field(field).map_err(|reason| ReplaceError {
+            let value = self.field(field).map_err(|fault| ReplaceError {
                 field: field.to_owned(),
                 text: text.to_owned(),
-                reason,
+                fault,
             })?;
             done.push_str(&value);
             rest = after;
@@ -90,7 +104,7 @@ impl Fields<'_> {
         }
     }
 
-    fn field(&self, field: &str) -> Result<String, String> {
+    fn field(&self, field: &str) -> Result<String, FieldFault> {
         let (name, spec) = field.split_once(':').unwrap_or((field, ""));
         let number = |number: usize| FieldValue::Int(number as i128);
         let value = match name {
@@ -99,21 +113,21 @@ impl Fields<'_> {
             "seq1" => number(self.seq + 1),
             name => FieldValue::Text(self.input(name)?),
         };
-        formatted(&value, spec).map_err(|error| error.to_string())
+        Ok(formatted(&value, spec)?)
     }
 
-    fn input(&self, name: &str) -> Result<String, String> {
+    fn input(&self, name: &str) -> Result<String, FieldFault> {
         let (index, part) = match name.split_once('.') {
             Some((index, part)) => (index, Some(part)),
             None => (name, None),
         };
         let index: usize = match index {
             "" => 0,
-            index => index.parse().map_err(|_| "there is no such field".to_owned())?,
+            index => index.parse().map_err(|_| FieldFault::Unknown)?,
         };
         let count = self.inputs.len();
         let input = self.inputs.get(index);
-        let input = input.ok_or_else(|| format!("there are {count} lists of inputs, from 0"))?;
+        let input = input.ok_or(FieldFault::NoList { count })?;
         Ok(match part {
             None => input.clone(),
             Some("%") => stem(input).to_owned(),
@@ -122,7 +136,7 @@ impl Fields<'_> {
             Some("/%") => stem(base(input)).to_owned(),
             Some(name) => {
                 let value = self.defined.get(name).and_then(|values| values.get(input));
-                value.ok_or_else(|| format!("no --define={name}=CODE is there"))?.clone()
+                value.ok_or_else(|| FieldFault::Undefined(name.to_owned()))?.clone()
             }
         })
     }
@@ -187,12 +201,12 @@ mod tests {
 
     use super::*;
 
-    fn fill(text: &str) -> Result<String, String> {
+    fn fill(text: &str) -> Result<String, ReplaceError> {
         let inputs = ["/a/b.c/x.tar.gz".to_owned(), "two".to_owned()];
         let values = BTreeMap::from([("two".to_owned(), "2".to_owned())]);
         let defined = Defined::from([("n".to_owned(), values)]);
         let fields = Fields { inputs: &inputs, seq: 3, defined: &defined };
-        fields.fill(text).map_err(|error| error.to_string())
+        fields.fill(text)
     }
 
     #[test]
@@ -232,12 +246,13 @@ mod tests {
     #[test]
     fn an_unknown_field_is_named_in_the_error() {
         assert_eq!(
-            fill("x{2}").unwrap_err(),
+            fill("x{2}").unwrap_err().to_string(),
             "Invalid replacement {2} in 'x{2}': there are 2 lists of inputs, from 0"
         );
-        assert!(fill("{nosuch}").unwrap_err().starts_with("Invalid replacement {nosuch} in "));
-        assert!(fill("{.nosuch}").unwrap_err().contains("--define=nosuch=CODE"));
-        assert!(fill("a{").unwrap_err().contains("expected '}'"));
+        let refused = |text: &str| fill(text).unwrap_err().to_string();
+        assert!(refused("{nosuch}").starts_with("Invalid replacement {nosuch} in "));
+        assert!(refused("{.nosuch}").contains("--define=nosuch=CODE"));
+        assert!(refused("a{").contains("expected '}'"));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde_json::Value;
 pub(in crate::cli) fn spaced_json(value: &impl Serialize) -> String {
     let mut text = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut text, Spaced);
-    // Values of the commands have text keys, and memory takes all bytes: this can't fail.
+    // This can't fail: the commands' values have text keys, and writing to memory always succeeds.
     match value.serialize(&mut serializer) {
         Ok(()) => String::from_utf8(text).unwrap_or_default(),
         Err(_) => String::new(),

@@ -18,7 +18,7 @@ impl Prog {
         Prog(name.unwrap_or_else(|| "jobtap".to_owned()))
     }
 
-    /// Whether it was started as `flux`.
+    /// Whether the program was started as `flux`.
     pub(crate) fn is_flux(&self) -> bool {
         self.0 == "flux"
     }
@@ -39,7 +39,7 @@ impl Prog {
         format!("{}-{command}: ERROR: {text}", self.0)
     }
 
-    /// An information by `command`: `PROG-COMMAND: INFO: TEXT`.
+    /// An informational message of `command`: `PROG-COMMAND: INFO: TEXT`.
     pub(crate) fn info(&self, command: &str, text: impl Display) -> String {
         format!("{}-{command}: INFO: {text}", self.0)
     }
@@ -49,7 +49,7 @@ impl Prog {
         format!("{}-{command}: {text}", self.0)
     }
 
-    /// Where to read about the options of `command`: `Try 'PROG COMMAND --help' for more information.`
+    /// The hint that points to the help of `command`: `Try 'PROG COMMAND --help' for more information.`
     pub(crate) fn hint(&self, command: &str) -> String {
         format!("Try '{} {command} --help' for more information.", self.0)
     }
@@ -93,7 +93,7 @@ impl From<io::Error> for CliError {
     }
 }
 
-/// The exit code of a command whose output is a closed pipe: that of a process that SIGPIPE has terminated.
+/// The exit code of a command whose output pipe is closed: that of a process terminated by SIGPIPE.
 const CLOSED_PIPE: u8 = 128 + 13;
 
 impl CliError {

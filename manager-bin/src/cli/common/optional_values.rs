@@ -1,6 +1,5 @@
-//! Short options with an optional value: `-Lalways`, `-rDIR`. clap would take the word after a bare `-L` as
-//! its value, so these options require a `=` before it, which is inserted here into the words of a command
-//! line.
+//! Short options with an optional value: `-Lalways`, `-rDIR`. clap would take the word after a bare `-L` as its value,
+//! so these options require a `=` before their value. This module inserts it into the words of a command line.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

@@ -1,8 +1,9 @@
 //! `--progress`: Flux's bar on the last line of the terminal, which shows how many of a command's jobs are pending,
 //! running and done.
 //!
-//! What jobs print scrolls above it, unfinished lines too. So the line is reserved on the terminal itself, and not taken
-//! away and drawn again for each output, as [`work`](super::work) does for the messages of commands.
+//! The output of the jobs, even unfinished lines, scrolls above the bar. So the line is reserved on the terminal
+//! itself, instead of being cleared and redrawn for each output, as [`work`](super::work) does for the messages of
+//! commands.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,16 +11,15 @@ use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use jobtap_core::eventlog::EventEntry;
+use jobtap_core::eventlog::{Event, EventEntry};
 use jobtap_core::job::JobId;
 use tokio::task::JoinHandle;
 
 use crate::cli::common::ids::IdStyle;
 use crate::cli::common::message::{CliError, Prog};
 use crate::cli::common::session;
-use crate::cli::job::integer;
 
-/// The interval at which the bar is drawn again, so that its clock runs.
+/// The interval at which the bar is redrawn, so that its clock runs.
 const REDRAW: Duration = Duration::from_millis(250);
 
 /// The exit code of a process that SIGINT has ended.
@@ -52,7 +52,7 @@ impl ProgressArgs {
     }
 }
 
-/// What a bar is about.
+/// What a bar counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cli) enum Kind {
     /// Jobs are only submitted.
@@ -83,7 +83,7 @@ struct State {
     started: Instant,
     /// The jobs for which the command waits.
     jobs: BTreeMap<JobId, Stage>,
-    /// The number of jobs with which the command is done.
+    /// The number of jobs that the command has finished with.
     done: usize,
 }
 
@@ -106,7 +106,7 @@ impl Progress {
         }
     }
 
-    /// Counts a job with which the command is done: it is submitted, or no more events are awaited.
+    /// Counts a job that the command has finished with: it is submitted, or no more events are awaited.
     pub(in crate::cli) fn done(&self) {
         self.lock().done += 1;
     }
@@ -124,14 +124,12 @@ impl Progress {
 
 /// The stage after an event.
 fn next_stage(stage: Stage, event: &EventEntry) -> Stage {
-    match (stage, &*event.name) {
-        (Stage::Pending, "alloc") => Stage::Running,
-        // A running job has the event `finish` after an exception.
-        (Stage::Pending, "exception") if integer(event, "severity") == Some(0) => Stage::Failed,
-        (Stage::Pending | Stage::Running, "finish") => match integer(event, "status") {
-            Some(0) => Stage::Complete,
-            _ => Stage::Failed,
-        },
+    match (stage, event.event()) {
+        (Stage::Pending, Ok(Event::Alloc(_))) => Stage::Running,
+        // A running job still has a `finish` event after an exception.
+        (Stage::Pending, Ok(Event::Exception(raised))) if raised.is_fatal() => Stage::Failed,
+        (Stage::Pending | Stage::Running, Ok(Event::Finish { status: 0 })) => Stage::Complete,
+        (Stage::Pending | Stage::Running, Ok(Event::Finish { .. })) => Stage::Failed,
         _ => stage,
     }
 }
@@ -167,7 +165,7 @@ impl State {
 
 /// The bar itself with `length` cells, of which `share` are filled.
 fn bar(length: usize, share: f64, style: IdStyle) -> String {
-    /// Cells that are filled by no to eight eighths.
+    /// Cells that are filled by zero to eight eighths.
     const CELLS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
     let eighths = (length as f64 * 8.0 * share.clamp(0.0, 1.0)) as usize;
     let cell = |index: usize| {
@@ -205,7 +203,7 @@ impl Bar {
                 tokio::time::sleep(REDRAW).await;
             }
         });
-        // Without this, Ctrl-C would leave a terminal that doesn't scroll as a whole.
+        // Without this, Ctrl-C would leave a terminal whose last line doesn't scroll.
         let interrupt = tokio::spawn(async move {
             if tokio::signal::ctrl_c().await.is_ok() {
                 lock(&interrupted).reset();
@@ -229,7 +227,7 @@ fn lock(screen: &Mutex<Screen>) -> MutexGuard<'_, Screen> {
     screen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The terminal, of which the last line is kept for the bar.
+/// The terminal, whose last line is reserved for the bar.
 struct Screen {
     progress: Progress,
     /// Lines and columns for which the scroll region is set.
@@ -274,7 +272,7 @@ fn terminal_size() -> Option<(u16, u16)> {
     (size.ws_row > 1 && size.ws_col > 0).then_some((size.ws_row, size.ws_col))
 }
 
-/// Prints to the terminal. An error is ignored: the bar is no output of the command.
+/// Prints to the terminal. An error is ignored: the bar is not part of the command's output.
 fn print(text: &str) {
     let _: Result<(), CliError> = session::print_painted(text);
 }
@@ -306,10 +304,10 @@ mod tests {
         for (id, name, context) in [
             (1, "alloc", json!({})),
             (2, "alloc", json!({})),
-            (2, "exception", json!({"severity": 0})),
+            (2, "exception", json!({"type": "x", "severity": 0})),
             (2, "finish", json!({"status": 15})),
-            (3, "exception", json!({"severity": 1})),
-            (4, "exception", json!({"severity": 0})),
+            (3, "exception", json!({"type": "x", "severity": 1})),
+            (4, "exception", json!({"type": "x", "severity": 0})),
         ] {
             progress.update(JobId::new(id), &event(name, context));
         }

@@ -59,7 +59,8 @@ pub(crate) fn run<T: Into<ExitCode>>(
 /// Runs the future of a command in a new runtime.
 pub(crate) fn block_on<T>(body: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    // Boxed: otherwise each command has a copy of the runtime's code that drives it, which takes long to compile.
+    // Boxed: otherwise each command would get its own copy of the runtime's code that drives it, which is slow to
+    // compile.
     let body: Pin<Box<dyn Future<Output = _> + '_>> = Box::pin(body);
     let result = runtime.block_on(body);
     // A thread that reads from a terminal can't be interrupted, so the process doesn't wait for it.
@@ -89,18 +90,21 @@ pub(crate) fn print_message(line: &str) {
     let _ = work::beside(|| io::stderr().write_all(line.as_bytes()));
 }
 
-/// Prints what plugins say to the user beside a response: each line as `PROG-COMMAND: LINE` on standard error.
-pub(crate) fn print_said(command: &str, messages: &[String]) {
+/// Prints the messages that plugins add to a response: each line as `PROG-COMMAND: LINE` on standard error.
+pub(crate) fn print_plugin_messages(command: &str, messages: &[String]) {
     let prog = Prog::current();
     for line in messages.iter().flat_map(|message| message.lines()) {
         print_message(&prog.plain(command, line));
     }
 }
 
-/// The response, or the refusal, of a request on which plugins decide. What they say to the user beside a
-/// refusal is printed.
-pub(crate) fn heard<R>(command: &str, response: Result<R, RpcError>) -> Result<R, RpcError> {
-    response.inspect_err(|refusal| print_said(command, &refusal.messages))
+/// Prints the messages that plugins add to a response if it is a refusal, and returns the response. For requests that
+/// plugins decide on.
+pub(crate) fn print_refusal_messages<R>(
+    command: &str,
+    response: Result<R, RpcError>,
+) -> Result<R, RpcError> {
+    response.inspect_err(|refusal| print_plugin_messages(command, &refusal.messages))
 }
 
 /// The width of the terminal in columns. The variable `COLUMNS` overrides what the terminal reports.
@@ -117,7 +121,7 @@ pub(crate) fn print(text: &str) -> Result<(), CliError> {
     print_painted(&shown::lines(text))
 }
 
-/// Prints text that contains colours to standard output without buffering. The caller must have escaped the
+/// Prints text that contains colors to standard output without buffering. The caller must have escaped the
 /// texts of users in it, see [`shown`].
 pub(crate) fn print_painted(text: &str) -> Result<(), CliError> {
     work::beside(|| write(&mut io::stdout().lock(), text.as_bytes()))

@@ -1,5 +1,5 @@
-//! Reports usage errors. Scripts depend on the form of the message and on the exit code, which are therefore
-//! those of Flux. Its commands are of two families that differ in both.
+//! Reports usage errors. Scripts depend on the form of the message and on the exit code, so both are those of Flux,
+//! whose commands form two families that differ in both.
 
 use std::error::Error as _;
 use std::ffi::OsStr;
@@ -25,11 +25,15 @@ pub(crate) enum Family {
     Slurm,
 }
 
-/// How a message begins about a value that should be an integer.
-pub(crate) const NO_INTEGER: &str = "invalid int value";
+/// A value that should be an integer.
+#[derive(Debug, thiserror::Error)]
+#[error("invalid int value: '{0}'")]
+pub(crate) struct NoInteger(pub(crate) String);
 
-/// The message about an option that other commands with the same options have.
-pub(crate) const NO_OPTION: &str = "unrecognized arguments";
+/// An option that only other commands with the same options accept.
+#[derive(Debug, thiserror::Error)]
+#[error("unrecognized arguments")]
+pub(crate) struct NoOption;
 
 /// The output for a usage error or a request for help.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +57,7 @@ pub(crate) struct Place {
     pub(crate) program: String,
     /// The command and its subcommands, as they were named.
     pub(crate) path: Vec<String>,
-    /// The usage of the innermost of them: that in clap's error is reduced to the wrong argument.
+    /// The usage of the innermost of them. The usage in clap's error can't be used: it shows only the wrong argument.
     pub(crate) usage: String,
     /// The last word of the command line.
     pub(crate) last_word: String,
@@ -90,7 +94,7 @@ pub(crate) fn describe(error: &clap::Error, place: &Place, family: Family) -> Re
     }
     let Place { program, usage, .. } = place;
     let command = place.command();
-    // A line of its own: scripts compare the line of the error with Flux's.
+    // On its own line, since scripts compare the line of the error with Flux's.
     let hint =
         suggestion(error).map(|meant| format!("{program}-{command}: did you mean '{meant}'?\n"));
     let hint = hint.unwrap_or_default();
@@ -115,7 +119,7 @@ pub(crate) fn describe(error: &clap::Error, place: &Place, family: Family) -> Re
 /// Prints help to standard output and errors to standard error, and returns the exit code.
 pub(crate) fn report(error: &clap::Error, place: &Place, family: Family) -> ExitCode {
     let Report { text, code } = describe(error, place, family);
-    // An error is ignored: there is nowhere to report it but in the exit code.
+    // An error is ignored: only the exit code can report it.
     let _ = if code == 0 {
         io::stdout().write_all(text.as_bytes())
     } else {
@@ -128,7 +132,7 @@ fn script_text(error: &clap::Error) -> String {
     let argument = argument(error);
     let value = string(error, ContextKind::InvalidValue).unwrap_or_default();
     match error.kind() {
-        ErrorKind::UnknownArgument => format!("{NO_OPTION}: {argument}"),
+        ErrorKind::UnknownArgument => format!("{NoOption}: {argument}"),
         // clap reports a missing value as an empty one.
         ErrorKind::InvalidValue if value.is_empty() => {
             format!("argument {argument}: expected one argument")
@@ -140,11 +144,9 @@ fn script_text(error: &clap::Error) -> String {
             format!("argument {argument}: invalid choice: '{value}' (choose from {choices})")
         }
         ErrorKind::ValueValidation => match error.source() {
-            Some(source) if source.to_string() == NO_OPTION => format!("{NO_OPTION}: {argument}"),
-            // The whole message of Flux's scripts.
-            Some(source) if source.to_string().starts_with(NO_INTEGER) => {
-                format!("argument {argument}: {source}")
-            }
+            Some(source) if source.is::<NoOption>() => format!("{NoOption}: {argument}"),
+            // The source contains the whole message, as in Flux's scripts.
+            Some(source) if source.is::<NoInteger>() => format!("argument {argument}: {source}"),
             Some(source) => format!("argument {argument}: invalid value '{value}': {source}"),
             None => format!("argument {argument}: invalid value '{value}'"),
         },
@@ -166,18 +168,18 @@ fn script_text(error: &clap::Error) -> String {
     }
 }
 
-/// Where to read about the options of a command.
+/// The hint that points to the help of a command.
 pub(crate) fn try_help(name: &str) -> String {
     format!("Try `{name} --help' for more information.")
 }
 
-/// The message of a compiled command, by what follows it.
+/// The message of a compiled command. The variants differ in what follows the message.
 enum Compiled {
-    /// About an option that doesn't exist. The user reads where the others are described.
+    /// An option doesn't exist or takes no value. The hint that points to the help follows.
     Option(String),
-    /// About the value of an option. Nothing follows.
+    /// The value of an option is missing or wrong. Nothing follows.
     Value(String),
-    /// About arguments or subcommands. The usage follows.
+    /// Arguments or subcommands are wrong. The usage follows.
     Arguments(String),
 }
 
@@ -222,13 +224,13 @@ fn compiled_text(error: &clap::Error, place: &Place) -> Compiled {
     }
 }
 
-/// The option without a value, as it was typed: it is the last word.
+/// The option that lacks its value, as the user typed it: the last word.
 fn as_typed<'a>(option: &'a str, last_word: &'a str) -> &'a str {
     if last_word.starts_with('-') { last_word } else { option }
 }
 
-/// The command or the option that a misspelt one was meant to be. clap finds what is alike in letters, however many
-/// are others; of these, only what is near counts, as everywhere here.
+/// The command or option that a misspelled one was probably meant to be. clap suggests names that share enough letters,
+/// however much they differ otherwise; of these, only near ones count, as everywhere in this program.
 pub(crate) fn suggestion(error: &clap::Error) -> Option<&str> {
     let (word, kind) = match error.kind() {
         ErrorKind::InvalidSubcommand => {

@@ -1,5 +1,5 @@
-//! Splits a line into words as a shell does. Directives of scripts and texts of options are read so; they differ in
-//! what begins a comment and in what a backslash means within double quotes.
+//! Splits a line into words as a shell does, for directives of scripts and for options whose value is several words.
+//! These differ in what begins a comment and in what a backslash means within double quotes.
 
 /// What begins a comment, which ends the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,13 +8,13 @@ pub(crate) enum Comments {
     Anywhere,
     /// A `#` where a word would begin, as in lines of `#SBATCH`.
     BetweenWords,
-    /// Nothing: `#` is a character as others.
-    // Only the command `slurm` splits so.
+    /// Nothing: `#` is an ordinary character.
+    // Only the command `slurm` splits this way.
     #[cfg_attr(not(feature = "builtins"), allow(dead_code))]
     Never,
 }
 
-/// Which characters a backslash takes as they are within double quotes. Outside quotes it takes every one.
+/// Which characters a backslash escapes within double quotes. Outside quotes it escapes every character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Escapes {
     /// A double quote and a backslash; before any other character the backslash stays.

@@ -1,7 +1,8 @@
-//! The progress of long work: a line on standard error that says what is being done, how much of it is done, and for how
-//! long. It is shown on a terminal only, when the work takes longer than a moment, and it leaves nothing behind.
+//! The progress of long work: a line on standard error that says what is being done, how much of it is done, and how
+//! long it has taken. It is shown only on a terminal and only if the work takes longer than a moment, and it leaves
+//! nothing behind.
 //!
-//! Other output of the command is printed above it: what prints goes through [`beside`].
+//! Other output of the command appears above it, since everything is printed through [`beside`].
 
 use std::io::{self, IsTerminal};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -15,26 +16,26 @@ use crate::shown;
 /// How long work may take before its progress is shown: a line that only flashes is no help.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// How often the line is drawn again, so that its clock runs.
+/// The interval at which the line is redrawn, so that its clock runs.
 const REDRAW: Duration = Duration::from_millis(200);
 
 /// The line that is shown now.
 static CURRENT: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
-/// Work that is being done. Dropping it takes its line away.
+/// Work that is being done. Dropping it removes its line.
 pub(in crate::cli) struct Work {
     line: ProgressBar,
-    /// Ends the thread that waits for the moment to pass.
+    /// Dropping it ends the thread that waits before the line is first shown.
     _end: Option<Sender<()>>,
 }
 
 impl Work {
-    /// Begins work of which it is not known how much it is: `waiting for jobs`.
+    /// Begins work of unknown size, such as `waiting for jobs`.
     pub(in crate::cli) fn start(what: &str) -> Self {
         Self::begin(what, None, io::stderr().is_terminal())
     }
 
-    /// Begins work on a number of things: `submitting`, 100 `jobs`.
+    /// Begins work on a known number of things, such as `submitting` 100 `jobs`.
     pub(in crate::cli) fn on(what: &str, total: u64, things: &'static str) -> Self {
         Self::begin(what, Some((total, things)), io::stderr().is_terminal())
     }
@@ -53,12 +54,12 @@ impl Work {
         Self { line, _end }
     }
 
-    /// Whether there is a terminal: what is only told to people needs not be found out for others.
+    /// Whether the progress is shown on a terminal. If not, what is only shown there need not be computed.
     pub(in crate::cli) fn is_watched(&self) -> bool {
         self._end.is_some()
     }
 
-    /// Says how many things there are, once that is known.
+    /// Sets the number of things, once it is known.
     #[cfg(feature = "tools")]
     pub(in crate::cli) fn set_total(&self, total: u64, things: &'static str) {
         if self.line.length() != Some(total) {
@@ -67,17 +68,17 @@ impl Work {
         }
     }
 
-    /// Says how many things are done.
+    /// Sets the number of things that are done.
     pub(in crate::cli) fn at(&self, done: u64) {
         self.line.set_position(done);
     }
 
-    /// One more thing is done.
+    /// Counts one more thing as done.
     pub(in crate::cli) fn one_more(&self) {
         self.line.inc(1);
     }
 
-    /// Says more about the state of the work.
+    /// Shows a text about the state of the work.
     pub(in crate::cli) fn say(&self, text: &str) {
         self.line.set_message(shown::in_line(text).into_owned());
     }
@@ -92,7 +93,7 @@ impl Work {
 impl Drop for Work {
     fn drop(&mut self) {
         let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
-        // Under the lock: the thread that shows the line either has done so, or finds it finished.
+        // Under the lock, so that the thread that shows the line either has shown it already or finds it finished.
         self.line.finish_and_clear();
         *current = None;
     }
@@ -104,7 +105,7 @@ fn counted(things: &str) -> ProgressStyle {
     ))
 }
 
-/// The style of a template, which is one of those above.
+/// The style for a template, which is one of the constants above.
 fn style(template: &str) -> ProgressStyle {
     let style = ProgressStyle::with_template(template);
     let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -112,8 +113,8 @@ fn style(template: &str) -> ProgressStyle {
     style.tick_chars("-\\|/ ").progress_chars("#> ")
 }
 
-/// Shows a line after a moment, unless the returned sender is dropped before. `None` if no thread can be had: then the
-/// work is done without it.
+/// Shows a line after a moment, unless the returned sender is dropped first. Returns `None` if no thread can be
+/// spawned; then the line is never shown.
 fn show_later(line: ProgressBar) -> Option<Sender<()>> {
     let (sender, receiver) = channel();
     let wait = move || {
@@ -129,7 +130,7 @@ fn show_later(line: ProgressBar) -> Option<Sender<()>> {
     std::thread::Builder::new().name("progress".to_owned()).spawn(wait).ok().map(|_| sender)
 }
 
-/// Prints other output: the line is taken away for it, and drawn again below.
+/// Prints other output: the line is cleared first, and redrawn below the output.
 pub(in crate::cli) fn beside<T>(print: impl FnOnce() -> T) -> T {
     let current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner).clone();
     match current {

@@ -1,5 +1,5 @@
-//! The values that a manager, or this program, knows. A manager that doesn't respond at once has no values: a shell
-//! that waits for a completion can't be used.
+//! The completions that a manager, or this program, knows. A manager that doesn't respond at once offers none, since
+//! the shell is blocked while it waits for a completion.
 
 use std::fs;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::users;
 
 /// The longest time that a completion may take.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The most jobs that are offered.
+/// The maximum number of jobs that are offered.
 const MOST_JOBS: i64 = 200;
 /// The system's list of users.
 const USERS: &str = "/etc/passwd";
@@ -130,7 +130,7 @@ fn dotted(value: &Value, name: &str, keys: &mut Vec<String>) {
     }
 }
 
-/// The users of this host's own list; one of a directory service may be too long.
+/// The users in this host's own list; that of a directory service may be too long.
 pub(super) fn users() -> Vec<Known> {
     let text = fs::read_to_string(USERS).unwrap_or_default();
     names(users::names(&text))

@@ -1,11 +1,11 @@
-//! What the values of options and arguments are, by the names that the help gives them.
+//! The kinds of the values of options and arguments, by the names that the help gives them.
 
 use clap::{Arg, Command, ValueHint};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 
 use super::candidates::{self, Jobs, Plugins};
 
-/// The commands that take jobs which have ended; the others take only active ones.
+/// The commands that also take inactive jobs; the others take only active ones.
 const ENDED_JOBS: &[&str] = &[
     "attach",
     "eventlog",
@@ -85,7 +85,7 @@ fn kind(command: &str, id: &str, value: &str) -> Option<Kind> {
     })
 }
 
-/// The values of a kind that begin with what was typed. Of a list, the last value is completed.
+/// The values of a kind that begin with what was typed. In a list, the last value is completed.
 fn values(kind: Kind, typed: &str, is_list: bool) -> Vec<CompletionCandidate> {
     let (before, last) = match typed.rsplit_once(',').filter(|_| is_list) {
         Some((before, last)) => (format!("{before},"), last),
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
     use crate::cli::CommandLine;
 
-    /// The kinds of all values of the commands whose path begins so.
+    /// The kinds of all values of the command with this path.
     fn kinds_of(line: &str) -> Vec<(String, Option<Kind>)> {
         let top = CommandLine::command();
         let command = line.split(' ').fold(&top, |at, word| at.find_subcommand(word).unwrap());

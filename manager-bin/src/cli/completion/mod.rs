@@ -1,19 +1,17 @@
 //! `completion SHELL`: prints the code with which a shell completes commands, options and their values.
 //!
 //! The shell asks the program for each completion, so that values are those of the running manager: ids of jobs,
-//! queues, loaded plugins, hosts. The program is asked by a variable of the environment, since a shell completes
-//! lines that no parser would accept yet.
+//! queues, loaded plugins, hosts. The shell asks through a variable of the environment, since it completes lines that
+//! no parser would accept yet.
 
 mod candidates;
 mod kinds;
 
 use std::process::ExitCode;
 
-use clap::CommandFactory;
 use clap_complete::CompleteEnv;
 use clap_complete::env::Shells;
 
-use super::CommandLine;
 use super::common::message::CliError;
 use super::common::session;
 use super::common::usage::{self, Family};
@@ -29,9 +27,9 @@ pub(super) struct CompletionArgs {
     shell: String,
 }
 
-/// Answers a shell that asks for a completion, and ends the process then.
-pub(super) fn answer() {
-    CompleteEnv::with_factory(|| kinds::with_values(CommandLine::command()))
+/// If a shell asks for a completion of the command line, answers it and exits.
+pub(super) fn answer(command_line: fn() -> clap::Command) {
+    CompleteEnv::with_factory(|| kinds::with_values(command_line()))
         .var(VARIABLE)
         .bin(program())
         .complete();
@@ -61,8 +59,9 @@ fn registration(shell: &str) -> Result<String, CliError> {
     Ok(if shell.name() == "zsh" { with_first_completion(&code, &program) } else { code })
 }
 
-/// The code for zsh, which also completes when zsh loads it from a file of its `fpath`. zsh does that at the first Tab, and
-/// takes the file for the function that completes; code that only registers one would leave this Tab without a response.
+/// The code for zsh, changed so that it also works when zsh loads it from a file of its `fpath`. zsh does that at the
+/// first Tab, and takes the file for the function that completes; code that only registers a function wouldn't complete
+/// at this first Tab.
 fn with_first_completion(code: &str, program: &str) -> String {
     let Some((functions, registered)) = code.trim_end().rsplit_once("\ncompdef ") else {
         return code.to_owned();

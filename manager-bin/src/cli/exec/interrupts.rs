@@ -2,17 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-/// How soon one interrupt has to follow another to be meant for this process.
+/// Interrupts that follow each other within this time are meant for this process.
 const SOON: Duration = Duration::from_secs(1);
 
-/// What follows from an interrupt.
+/// What to do after an interrupt.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// The commands are interrupted.
+    /// Interrupt the commands.
     Pass,
-    /// The user reads how to leave.
+    /// Tell the user how to leave.
     Warn(String),
-    /// This process ends.
+    /// End this process.
     Leave,
 }
 
@@ -20,12 +20,12 @@ pub(super) enum Next {
 #[derive(Debug, Default)]
 pub(super) struct Interrupts {
     last: Option<Instant>,
-    /// How many came soon after another.
+    /// The number of interrupts in a row that came soon after the one before.
     quick: u8,
 }
 
 impl Interrupts {
-    /// An interrupt at this time.
+    /// Returns what to do after an interrupt at the time `now`.
     pub(super) fn next(&mut self, now: Instant) -> Next {
         let last = self.last.replace(now);
         let quick = last.is_some_and(|last| now.duration_since(last) < SOON);

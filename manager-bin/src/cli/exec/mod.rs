@@ -1,11 +1,12 @@
-//! `exec`: runs a command for each node, as administrators do to look after nodes beside the jobs.
+//! `exec`: runs a command for each node, as administrators do to maintain nodes outside of jobs.
 //!
 //! All nodes of a manager are on its own host, so this process runs the commands itself, as the user who calls it and
-//! in that user's environment: the manager has no service that runs what a client names. It is only asked whether the
-//! user is the instance owner, and records the command.
+//! in that user's environment: the manager has no service that runs arbitrary commands. The manager only checks whether
+//! the user is the instance owner, and records the command.
 
 mod input;
 mod interrupts;
+mod messages;
 mod process;
 mod targets;
 
@@ -23,22 +24,18 @@ use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
 use self::interrupts::Interrupts;
+use self::messages::{COMMAND, NOT_RUN, complain};
 use self::process::{Ended, Order};
 use self::targets::{Permission, TargetArgs, Targets};
-use crate::cli::common::message::{CliError, Prog};
+use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
 use crate::client::Client;
 
-const COMMAND: &str = "exec";
-
-/// The exit code of a command that can't be run, other than one that isn't found.
-const NOT_RUN: u8 = 126;
-
-/// The files that are open for a command: its streams, and one by which its end is noticed.
+/// The number of open files per command: its streams, and one that reports its exit.
 const PER_COMMAND: usize = 4;
 
-/// Files for all else.
+/// The number of open files for everything else.
 const REST: usize = 32;
 
 /// Options and arguments of `exec`.
@@ -117,7 +114,7 @@ async fn run_all(
         running.spawn(process::run(Arc::clone(&order), node, input, signals.subscribe()));
     }
     progress.say("Sent all requests");
-    // Its thread may wait for a terminal, and ends with this process.
+    // The thread may wait for a terminal. Nobody joins it: it ends with this process.
     std::thread::Builder::new().spawn(|| input::broadcast(senders))?;
     let mut ended = Vec::with_capacity(running.len());
     loop {
@@ -138,7 +135,7 @@ async fn run_all(
     Ok(ended)
 }
 
-/// Refuses more commands than this process may have pipes to.
+/// Returns an error if the commands need more open files than this process may have.
 fn check_open_files(commands: usize) -> Result<(), CliError> {
     let limit = getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok());
     match limit.filter(|limit| commands * PER_COMMAND + REST > *limit) {
@@ -150,7 +147,7 @@ fn check_open_files(commands: usize) -> Result<(), CliError> {
     }
 }
 
-/// A line for each way in which commands have ended that didn't succeed.
+/// A line for each exit status with which commands failed.
 fn summary(ended: &[Ended]) -> Vec<String> {
     let mut groups: BTreeMap<i32, Idset> = BTreeMap::new();
     for one in ended {
@@ -168,11 +165,6 @@ fn summary(ended: &[Ended]) -> Vec<String> {
         format!("{}: {how}", ranks.brackets())
     };
     groups.into_iter().map(line).collect()
-}
-
-/// Prints an error about one node.
-fn complain(text: &str) {
-    session::print_message(&Prog::current().plain(COMMAND, format!("Error: {text}")));
 }
 
 /// What `--verbose` prints.

@@ -15,7 +15,8 @@ use tokio::process::{Child, Command};
 use tokio::sync::broadcast;
 use tokio::sync::mpsc::Receiver;
 
-use super::{NOT_RUN, complain, input};
+use super::input;
+use super::messages::{NOT_RUN, complain};
 use crate::cli::common::message::{CliError, system_text};
 use crate::cli::common::session;
 
@@ -25,10 +26,10 @@ const NOT_FOUND: u8 = 127;
 /// The longest line that is printed whole, so that commands don't write into each other's lines.
 const LONGEST: usize = 1024 * 1024;
 
-/// Where a command runs whose directory does not exist.
+/// The directory of a command whose own directory doesn't exist.
 const FALLBACK: &str = "/tmp";
 
-/// What is run.
+/// The command to run.
 pub(super) struct Order {
     /// The program and its arguments.
     pub(super) words: Vec<OsString>,
@@ -38,7 +39,7 @@ pub(super) struct Order {
     pub(super) label: bool,
 }
 
-/// For which node it is run.
+/// The node for which the command is run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Node {
     pub(super) rank: u32,
@@ -55,7 +56,7 @@ pub(super) enum Ended {
 }
 
 impl Ended {
-    /// The exit code, as a shell has it.
+    /// The exit code, as a shell would report it.
     pub(super) fn code(&self) -> u8 {
         match self {
             Self::Exited { status, .. } => status.exit_code().unwrap_or(1),
@@ -69,10 +70,10 @@ pub(super) fn program(words: &[OsString]) -> String {
     words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Runs the command until it has exited and nobody has its output open any more.
+/// Runs the command until it has exited and no process has its output open any more.
 ///
 /// # Errors
-/// Its output can't be written. Then it is killed.
+/// The command's output can't be written. The command is killed then.
 pub(super) async fn run(
     order: Arc<Order>,
     node: Node,
@@ -110,7 +111,7 @@ pub(super) async fn run(
             copied?;
             Ok(Ended::Exited { rank, status: WaitStatus(status?.into_raw()) })
         }
-        // Input that is not read keeps no command from its end.
+        // Input that the command doesn't read must not keep it from ending, so this never resolves.
         never = fed => match never {},
     }
 }
@@ -126,12 +127,13 @@ fn spawn(order: &Order, node: &Node, has_input: bool) -> io::Result<Group> {
         command.current_dir(usable(directory));
     }
     command.stdin(if has_input { Stdio::piped() } else { Stdio::null() });
-    // A group of its own, so that a signal reaches all its processes, and a terminal's Ctrl-C only this one.
+    // Its own process group, so that a signal reaches all its processes, and Ctrl-C at a terminal reaches only this
+    // one.
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     Ok(Group { child: command.spawn()? })
 }
 
-/// The directory, or another one if there is no such directory.
+/// The directory, or `FALLBACK` if it can't be read.
 fn usable(directory: &OsStr) -> &OsStr {
     match std::fs::read_dir(directory) {
         Ok(_) => directory,
@@ -165,7 +167,7 @@ impl Group {
         }
     }
 
-    /// The id of a process that hasn't been waited for can't belong to another one.
+    /// Sends a signal to the group. The id of a process that hasn't been waited for can't belong to another one.
     fn signal(&self, signal: Signal) {
         let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
         // Fails when all have exited, which is harmless.

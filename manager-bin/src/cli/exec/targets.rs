@@ -1,4 +1,4 @@
-//! For which nodes a command is run: those of the manager or of a job, by their ranks.
+//! The nodes for which a command is run: those of the manager or of a job, selected by their ranks.
 
 use std::ffi::OsString;
 
@@ -15,7 +15,7 @@ use crate::rpc::services::exec::Announce;
 use crate::rpc::services::job_list::ListId;
 use crate::rpc::services::resource::GetStatus;
 
-/// How much of a command is recorded.
+/// The maximum number of bytes of a command that are recorded.
 const LONGEST: usize = 1024;
 
 /// The options that choose nodes.
@@ -32,7 +32,7 @@ pub(super) struct TargetArgs {
     jobid: Option<String>,
 }
 
-/// The nodes, and by which right the command may be run for them.
+/// The nodes, and the right by which the user may run a command for them.
 pub(super) struct Targets {
     nodes: Vec<Node>,
     right: Right,
@@ -41,7 +41,7 @@ pub(super) struct Targets {
 /// Why a user may run a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Right {
-    /// The manager has to know the user as its owner.
+    /// The user is the instance owner, which the manager checks.
     OfOwner,
     /// The job is the user's own.
     OfJob,
@@ -54,7 +54,7 @@ pub(super) enum Permission {
 }
 
 impl TargetArgs {
-    /// The nodes that the options choose.
+    /// The nodes that the options select.
     pub(super) async fn find(&self, client: &Client) -> Result<Targets, CliError> {
         let r = client.call(GetStatus {}).await?.r;
         let resources = ResourceSet::from_value(&r).map_err(CliError::failure)?;
@@ -67,7 +67,7 @@ impl TargetArgs {
         Ok(Targets { nodes: ranks.iter().map(node).collect(), right })
     }
 
-    /// The ranks of `all` that the options choose. Those of a job are counted from 0.
+    /// The ranks of `all` that the options select. The options count the nodes of a job from 0.
     fn choose(&self, all: &Idset, right: Right) -> Result<Idset, CliError> {
         let count = u32::try_from(all.len()).unwrap_or(u32::MAX);
         let known = match right {
@@ -120,7 +120,7 @@ async fn of_job(client: &Client, typed: &str) -> Result<Idset, CliError> {
 }
 
 impl Targets {
-    /// Their ranks.
+    /// The ranks of the nodes.
     pub(super) fn ranks(&self) -> Idset {
         self.nodes.iter().map(|node| node.rank).collect()
     }
@@ -130,7 +130,7 @@ impl Targets {
         self.nodes
     }
 
-    /// Asks the manager whether the user may run a command for them.
+    /// Asks the manager whether the user may run a command for these nodes.
     pub(super) async fn permission(
         &self,
         client: &Client,
@@ -154,11 +154,11 @@ impl Targets {
 mod tests {
     use super::*;
 
-    fn chosen(rank: &str, exclude: Option<&str>, right: Right) -> Result<String, String> {
+    fn chosen(rank: &str, exclude: Option<&str>, right: Right) -> Result<String, CliError> {
         let args =
             TargetArgs { rank: rank.to_owned(), exclude: exclude.map(str::to_owned), jobid: None };
         let all: Idset = if right == Right::OfJob { "4,7" } else { "0-3" }.parse().unwrap();
-        args.choose(&all, right).map(|ranks| ranks.to_string()).map_err(|error| error.text)
+        args.choose(&all, right).map(|ranks| ranks.to_string())
     }
 
     #[test]
@@ -173,7 +173,7 @@ mod tests {
             ("0", Some("x"), "error decoding --exclude idset: Invalid argument"),
             ("all", Some("0-3"), "No targets specified"),
         ] {
-            assert_eq!(of(rank, exclude).unwrap_err(), text);
+            assert_eq!(of(rank, exclude).unwrap_err().text, text);
         }
     }
 
@@ -183,6 +183,6 @@ mod tests {
         assert_eq!(of("all", None).unwrap(), "4,7");
         assert_eq!(of("1", None).unwrap(), "7");
         assert_eq!(of("all", Some("0")).unwrap(), "7");
-        assert!(of("4", None).unwrap_err().starts_with("One or more invalid"));
+        assert!(of("4", None).unwrap_err().text.starts_with("One or more invalid"));
     }
 }

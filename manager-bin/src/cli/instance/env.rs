@@ -64,7 +64,7 @@ fn listing(variables: &[(&str, String)]) -> String {
         .collect()
 }
 
-/// The text within double quotes of a shell.
+/// The text, escaped for a shell's double quotes.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {

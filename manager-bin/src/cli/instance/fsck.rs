@@ -13,7 +13,7 @@ const COMMAND: &str = "fsck";
 
 /// The exit code if the store is damaged.
 const DAMAGED: u8 = 1;
-/// The exit code if the store was repaired, for which data was removed.
+/// The exit code if the store was repaired by removing data.
 const REPAIRED: u8 = 3;
 
 /// Options of `fsck`.
@@ -41,7 +41,7 @@ pub(crate) fn run(args: FsckArgs) -> ExitCode {
 
 fn fsck(args: FsckArgs) -> Result<u8, CliError> {
     let named = args.state_dir.or(args.dir).unwrap_or_default();
-    // Looked for before a state directory is opened, which would create a missing one.
+    // Checked before the state directory is opened, which would create a missing one.
     let dir = statedir::existing(&named).filter(|dir| dir.join("store").is_dir());
     let Some(dir) = dir else {
         let text = format!("{} holds no state of a manager", named.display());

@@ -37,7 +37,7 @@ pub(crate) fn run(args: LoggerArgs) -> ExitCode {
         let rank = attr::value(&client, "rank".to_owned()).await?.parse().unwrap_or_default();
         let text = args.message.join(" ");
         match client.call(Append { appname: args.appname, severity, rank, text }).await {
-            // A message that is not taken ends no script, as in Flux.
+            // As in Flux, a refused message doesn't make a script fail.
             Err(refused) if refused.errno == EPERM => {
                 session::print_message(&Prog::current().plain(COMMAND, refused));
                 Ok(0)

@@ -256,7 +256,7 @@ async fn reload(client: Client, args: ReloadArgs) -> Result<u8, CliError> {
 
 /// Requests the restart and waits until the manager responds again.
 async fn restart(client: Client) -> Result<u8, CliError> {
-    // The manager keeps its process id and its socket, so that only its start time tells the restart.
+    // The manager keeps its process id and its socket, so only its start time reveals the restart.
     let before = start_time(&client).await;
     let pid = client.call(Restart {}).await?.pid.and_then(Pid::from_raw);
     drop(client);

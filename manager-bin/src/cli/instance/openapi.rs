@@ -1,4 +1,4 @@
-//! `openapi`: prints the OpenAPI document of the services, which a manager also has at `/openapi.json`.
+//! `openapi`: prints the OpenAPI document of the services, which a manager also serves at `/openapi.json`.
 
 use std::process::ExitCode;
 

@@ -74,10 +74,10 @@ async fn shutdown(client: Client, args: &ShutdownArgs) -> Result<u8, CliError> {
         // Absolute, since the manager has another current directory.
         path => path.map(std::path::absolute).transpose()?,
     };
-    // Followed before the request, so that no line is missed.
+    // Opened before the request, so that no line is missed.
     let mut lines = client.stream_ahead(Dmesg { nobacklog: true }).await?;
     let pid = client.call(Shutdown { dump }).await?.pid.and_then(Pid::from_raw);
-    // It becomes readable when the process ends, even if its parent doesn't wait for it. An error means that the
+    // The pidfd becomes readable when the process ends, even if its parent doesn't wait for it. An error means that the
     // process has ended already.
     let process = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     if args.background {
@@ -90,7 +90,7 @@ async fn shutdown(client: Client, args: &ShutdownArgs) -> Result<u8, CliError> {
             session::print_message(&line.text);
         }
     }
-    // Until then the manager may still write the archive.
+    // The manager may write the archive until it exits.
     if let Some(process) = process {
         let ended = move || poll(&mut [PollFd::new(&process, PollFlags::IN)], None);
         let _ = tokio::task::spawn_blocking(ended).await;

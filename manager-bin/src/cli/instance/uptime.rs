@@ -38,7 +38,7 @@ async fn uptime(client: &Client) -> Result<u8, CliError> {
     Ok(0)
 }
 
-/// The numbers of nodes, of drained and of offline nodes.
+/// The numbers of all, drained and offline nodes.
 #[derive(Clone, Copy)]
 struct Nodes {
     size: usize,
@@ -75,7 +75,7 @@ fn line(
     format!(" {clock} run {up},  owner {owner},  depth {depth},  size {size}{out}\n")
 }
 
-/// The line that tells that all queues are disabled or stopped. Empty if neither is the case.
+/// The line that says that all queues are disabled or stopped. Empty if neither is the case.
 fn queue_state(overview: &Overview) -> String {
     let all =
         |off: fn(&Queue) -> bool| !overview.queues.is_empty() && overview.queues.iter().all(off);

@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::ExitCode;
 
+use jobtap_core::eventlog::{Event, Name};
 use jobtap_core::job::JobId;
 use serde_json::Value;
 
@@ -80,7 +81,7 @@ pub(in crate::cli) async fn resolve(target: &str, wait: bool) -> Result<String, 
 enum Step<'a> {
     /// To the outermost manager.
     Root,
-    /// To the manager of the job as which the present one runs.
+    /// To the manager that runs the present one as a job.
     Parent,
     /// To the manager that runs as this job.
     Job(&'a str),
@@ -156,8 +157,8 @@ async fn wait_for_memo(client: &Client, id: JobId) -> Result<(), RpcError> {
     let mut events = EventStream::open(client, id, "eventlog", false).await?;
     while let Some(event) = events.next().await {
         let event = event?;
-        let has_uri = event.context.as_ref().is_some_and(|context| context.contains_key("uri"));
-        if (event.name == "memo" && has_uri) || event.name == "finish" {
+        let has_uri = matches!(event.event(), Ok(Event::Memo(memo)) if memo.contains_key("uri"));
+        if has_uri || event.name == Name::Finish {
             break;
         }
     }

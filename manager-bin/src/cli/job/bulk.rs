@@ -3,7 +3,7 @@
 
 use jobtap_core::job::{Signal, State, StateSet, signal_text};
 
-use super::print_message;
+use super::several::print_message;
 use crate::cli::common::message::CliError;
 use crate::client::Client;
 use crate::rpc::services::job_manager::{ALL_USERS, KillAll, Matched, RaiseAll};

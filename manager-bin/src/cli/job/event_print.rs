@@ -1,12 +1,12 @@
-//! Prints the entries of eventlogs with their options for format, time and colour: `job eventlog`,
+//! Prints the entries of eventlogs with their options for format, time and color: `job eventlog`,
 //! `job wait-event` and the commands that print other eventlogs.
 
 use std::io::IsTerminal;
 
 use jiff::Timestamp as Instant;
 use jiff::tz::TimeZone;
-use jobtap_core::eventlog::EventEntry;
 use jobtap_core::eventlog::format::{EntryFormat, Formatter, TimeFormat};
+use jobtap_core::eventlog::{EventEntry, Name};
 use jobtap_core::job::Timestamp;
 use serde_json::Value;
 
@@ -61,7 +61,7 @@ impl FormatArgs {
 }
 
 impl Printer {
-    /// A printer with these formats of events and times; text is coloured if `color` says so.
+    /// A printer with these formats of events and times; text is colored if `color` says so.
     pub(in crate::cli) fn new(format: EntryFormat, time: TimeFormat, color: bool) -> Self {
         let formatter = Formatter::new(format, time, local_zone(TimeZone::system()));
         Self { format, time, color, formatter }
@@ -85,7 +85,7 @@ impl Printer {
     fn colored(&mut self, event: &EventEntry) -> String {
         let time = self.formatter.time(event);
         let time_color = if time.dated { "1;32" } else { "32" };
-        let name_color = if event.name == "exception" { "1;31" } else { "33" };
+        let name_color = if event.name == Name::Exception { "1;31" } else { "33" };
         let mut line = paint(time_color, &time.text);
         line.push(' ');
         line.push_str(&paint(name_color, &event.name));
@@ -102,7 +102,7 @@ fn paint(color: &str, text: &str) -> String {
     format!("\x1b[{color}m{text}\x1b[0m")
 }
 
-/// Returns true if `--color=WHEN` asks for coloured output.
+/// Returns true if `--color=WHEN` asks for colored output.
 pub(in crate::cli) fn color_wanted(when: &str) -> Result<bool, CliError> {
     match when {
         "always" => Ok(true),

@@ -34,15 +34,15 @@ impl EventStream {
         let flags = if waitcreate { Watch::WAITCREATE } else { 0 };
         let request = Watch { id, path: path.to_owned(), flags, batch: false };
         let stream = match path {
-            // They may be long.
+            // These logs may be long.
             "guest.output" | "guest.input" => client.stream(request).await?,
-            // Commands that follow the life of a job have more to ask meanwhile.
+            // Commands that watch a job send other requests meanwhile.
             _ => client.stream_ahead(request).await?,
         };
         Ok(Self { stream })
     }
 
-    /// The events that are there already. What their number is doesn't matter: they are read as they are taken.
+    /// Reads the events that exist already, however many: they are read from the connection as they are consumed.
     pub(in crate::cli) async fn open_stored(
         client: &Client,
         id: JobId,
@@ -56,7 +56,7 @@ impl EventStream {
     /// The next event; `None` at the end of the log.
     pub(in crate::cli) async fn next(&mut self) -> Option<Result<EventEntry, RpcError>> {
         match self.stream.next().await? {
-            // The sentinel, which follows the events that were there already.
+            // The sentinel, which follows the events that existed already.
             Ok(response) if response.event.is_empty() => None,
             Ok(response) => {
                 let event = EventEntry::decode(&response.event);
@@ -77,16 +77,6 @@ pub(in crate::cli) fn not_found(error: RpcError, typed: &str, path: &str) -> Cli
     } else {
         CliError::failure(format!("eventlog path {} not found", path_key(path)))
     }
-}
-
-/// A string in an event's context.
-pub(in crate::cli) fn text<'a>(event: &'a EventEntry, key: &str) -> Option<&'a str> {
-    event.context.as_ref()?.get(key)?.as_str()
-}
-
-/// An integer in an event's context.
-pub(in crate::cli) fn integer(event: &EventEntry, key: &str) -> Option<i64> {
-    event.context.as_ref()?.get(key)?.as_i64()
 }
 
 /// Returns true if the context has the key with this value, which is written as JSON or as a bare string.

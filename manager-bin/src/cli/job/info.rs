@@ -45,8 +45,8 @@ pub(super) async fn run(client: &Client, args: &InfoArgs) -> Result<u8, CliError
     } else {
         text.to_owned()
     };
-    // As in Flux, which prints these two anew after it has applied the updates of the eventlog; and its scheduler
-    // writes R in the same way.
+    // As in Flux, which serializes these two again after it has applied the updates of the eventlog; its scheduler
+    // writes R in the same form.
     let anew = args.key == "R" || (args.key == "jobspec" && (original || !args.base));
     let text = match anew {
         true => serde_json::from_str(&text).map_or(text, |value: Value| spaced_json(&value)),
@@ -57,14 +57,14 @@ pub(super) async fn run(client: &Client, args: &InfoArgs) -> Result<u8, CliError
     Ok(0)
 }
 
-/// Prints what a log has now, line by line, since it may be long.
+/// Prints what a log contains now, line by line, since it may be long.
 async fn print_log(client: &Client, id: JobId, key: &str) -> Result<u8, CliError> {
     let flags = Watch::INITIAL_SENTINEL;
     let mut lines = client.stream(Watch { id, path: key.to_owned(), flags, batch: false }).await?;
     let mut found = false;
     while let Some(line) = lines.next().await {
         let line = line?.event;
-        // The sentinel, which follows the lines that are there.
+        // The sentinel, which follows the lines that existed already.
         if line.is_empty() {
             break;
         }

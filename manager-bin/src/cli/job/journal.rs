@@ -31,7 +31,7 @@ pub(super) async fn run(client: &Client, args: &JournalArgs) -> Result<u8, CliEr
     let mut journal = client.stream(request).await?;
     while let Some(response) = journal.next().await {
         let response = response?;
-        // A response without a job separates the events of the past from new ones.
+        // A response without a job separates past events from new ones.
         if args.past && response.get("id").and_then(Value::as_u64) == Some(EventsJournal::NO_JOB) {
             break;
         }

@@ -4,10 +4,10 @@ use std::str::FromStr;
 
 use jobtap_core::job::Signal;
 
-use super::{any_failed, print_message, until_repeated};
+use super::several::{any_failed, print_message, until_repeated};
 use crate::cli::common::ids::Target;
 use crate::cli::common::message::CliError;
-use crate::client::Client;
+use crate::client::{Client, RpcError};
 use crate::rpc::services::job_manager::Kill;
 
 /// Options and arguments of `job kill`.
@@ -27,6 +27,15 @@ pub(super) struct KillArgs {
     ids: Vec<String>,
 }
 
+/// Why no signal was sent to a job.
+#[derive(Debug, thiserror::Error)]
+enum KillError {
+    #[error("Invalid signal number")]
+    Signal,
+    #[error(transparent)]
+    Refused(#[from] RpcError),
+}
+
 /// Runs the command.
 pub(super) async fn run(client: &Client, args: &KillArgs) -> Result<u8, CliError> {
     let numeric = args.signal.parse::<u32>().is_ok_and(|number| number > 0);
@@ -40,14 +49,14 @@ pub(super) async fn run(client: &Client, args: &KillArgs) -> Result<u8, CliError
     // All ids are read before the first signal, so that nothing is sent if one of them is invalid.
     let targets = args.ids.iter().map(parsed).collect::<Result<Vec<_>, CliError>>()?;
     let (targets, repeated) = until_repeated(&targets);
-    let responses: Vec<Result<(), String>> = match signal {
+    let responses: Vec<Result<(), KillError>> = match signal {
         Some(signal) => {
             let signum = signal.number().into();
             let requests = targets.iter().map(|target| Kill { id: target.id, signum });
             let responses = client.call_all(requests).await.into_iter();
-            responses.map(|sent| sent.map(drop).map_err(|error| error.to_string())).collect()
+            responses.map(|sent| Ok(sent.map(drop)?)).collect()
         }
-        None => targets.iter().map(|_| Err("Invalid signal number".to_owned())).collect(),
+        None => targets.iter().map(|_| Err(KillError::Signal)).collect(),
     };
     if repeated {
         return Err(CliError::failure("flux_job_kill: File exists"));

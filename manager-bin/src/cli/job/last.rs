@@ -27,14 +27,19 @@ pub(super) async fn run(client: &Client, args: &LastArgs) -> Result<u8, CliError
     Ok(0)
 }
 
+/// A text that selects no jobs of the history.
+#[derive(Debug, PartialEq, thiserror::Error)]
+#[error("a number, or a slice such as [1:3]")]
+struct NoSlice;
+
 /// Turns a number N into the slice of the first N jobs. The plugin parses slices in brackets.
-fn slice(text: &str) -> Result<String, String> {
+fn slice(text: &str) -> Result<String, NoSlice> {
     if text.starts_with('[') {
         return Ok(text.to_owned());
     }
     match text.parse::<i64>() {
         Ok(count) => Ok(format!("[:{count}]")),
-        Err(_) => Err("a number, or a slice such as [1:3]".to_owned()),
+        Err(_) => Err(NoSlice),
     }
 }
 

@@ -63,7 +63,7 @@ pub(super) async fn run(client: &Client, args: &ListArgs) -> Result<u8, CliError
     print_list(client, constraint(args)?, args.count, 0.0).await
 }
 
-/// The jobs that the options ask for. As in Flux, `--all` and `--all-user` win over the others.
+/// The jobs that the options select. As in Flux, `--all` and `--all-user` override the others.
 fn constraint(args: &ListArgs) -> Result<Constraint, CliError> {
     let mut all = Vec::new();
     if let Some(uid) = userid(args)? {
@@ -145,7 +145,7 @@ async fn reached(client: &Client, target: &Target, wanted: State) -> Result<Valu
     let mut events = None;
     loop {
         let response = client.call(ListId { id: target.id, attrs: ALL }).await;
-        // Flux misspells the topic in this message, and scripts may look for it.
+        // Flux misspells the topic in this message, and scripts may search for it.
         let response = response.map_err(|error| {
             CliError::failure(format!("flux job-list.list-d: {}", strerror(error.errno)))
         })?;

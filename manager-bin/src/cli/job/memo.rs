@@ -59,10 +59,10 @@ mod tests {
 
     use super::*;
 
-    fn memo_of(words: &[&str]) -> Result<Value, String> {
+    fn memo_of(words: &[&str]) -> Result<Value, CliError> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         let memo = memo(&words, || Ok("[1, 2]\n".to_owned()));
-        memo.map(Value::Object).map_err(|error| error.text)
+        memo.map(Value::Object)
     }
 
     #[test]
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_memo_needs_a_key_and_a_value() {
-        assert_eq!(memo_of(&["a"]).unwrap_err(), "memo: no value for key=a");
-        assert_eq!(memo_of(&["a..b=1"]).unwrap_err(), "memo: a part of key \"a..b\" is empty");
+        assert_eq!(memo_of(&["a"]).unwrap_err().text, "memo: no value for key=a");
+        assert_eq!(memo_of(&["a..b=1"]).unwrap_err().text, "memo: a part of key \"a..b\" is empty");
     }
 }

@@ -17,6 +17,7 @@ mod outcome;
 mod output;
 mod purge;
 mod raise;
+mod several;
 mod status;
 mod submit;
 mod taskmap;
@@ -29,21 +30,16 @@ mod why;
 pub(super) use attach::terminal::offer;
 pub(super) use attach::{AttachOptions, Interrupt, attach, tasks};
 pub(super) use event_print::{FormatArgs, LocalZone, Printer, color_wanted, local_zone};
-pub(super) use event_stream::{EventStream, has_context, integer};
+pub(super) use event_stream::{EventStream, has_context};
 pub(super) use output::{Output, OutputStream, Pieces, show_exception};
 pub(super) use status::{Finish, exit_code_of};
 pub(super) use wait_event::parse_timeout;
 
-use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use super::common::ids::Target;
-use super::common::message::CliError;
+use self::several::COMMAND;
 use super::common::session;
 use super::common::usage::Family;
-
-/// The name of this command in messages.
-const COMMAND: &str = "job";
 
 /// Arguments of `job`.
 #[derive(Debug, clap::Args)]
@@ -169,41 +165,5 @@ pub(crate) fn run(args: JobArgs) -> ExitCode {
             JobCommand::ListIds(args) => list::ids(&client, &args).await,
             JobCommand::Id(_) | JobCommand::Namespace(_) => Ok(0),
         }),
-    }
-}
-
-/// Prints a message on standard error; the command continues.
-fn print_message(text: impl std::fmt::Display) {
-    session::print_error(COMMAND, Family::Compiled, &text.to_string());
-}
-
-/// The jobs up to the first that is named a second time, and whether there is one. As in Flux, the requests up to it
-/// are sent, but then the command fails.
-fn until_repeated(targets: &[Target]) -> (&[Target], bool) {
-    let mut seen = BTreeSet::new();
-    let end = targets.iter().position(|target| !seen.insert(target.id));
-    let sent = end.and_then(|end| targets.get(..=end)).unwrap_or(targets);
-    (sent, end.is_some())
-}
-
-/// The exit code of a command on several jobs: 1 if it failed for any of them.
-fn any_failed(failed: bool) -> Result<u8, CliError> {
-    Ok(u8::from(failed))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn jobs_after_one_that_is_named_twice_are_left_out() {
-        let sent = |ids: &[&str]| {
-            let targets: Vec<Target> = ids.iter().map(|id| Target::parse(id).unwrap()).collect();
-            let (sent, repeated) = until_repeated(&targets);
-            (sent.len(), repeated)
-        };
-        assert_eq!(sent(&["1", "2", "3"]), (3, false));
-        assert_eq!(sent(&["1", "2", "0x1", "4", "4"]), (3, true));
-        assert_eq!(sent(&[]), (0, false));
     }
 }

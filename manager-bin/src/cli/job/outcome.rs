@@ -1,12 +1,10 @@
-//! The result of a job as `job status --json` prints it: the object that Flux's library makes of the events.
+//! The result of a job as `job status --json` prints it: the object that Flux's library derives from the events.
 
-use jobtap_core::eventlog::EventEntry;
+use jobtap_core::eventlog::{Event, EventEntry, Name, Raised};
 use jobtap_core::job::{JobId, JobResult, Timestamp};
 use serde::Serialize;
 
-use super::event_stream::{integer, text};
-
-/// What the events of a job tell of its result.
+/// The result of a job, according to its events.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Outcome {
     id: JobId,
@@ -44,24 +42,26 @@ impl Outcome {
 
     /// Takes the next event of the main eventlog into account.
     pub(super) fn update(&mut self, event: &EventEntry) {
-        match &*event.name {
-            "submit" => self.t_submit = Some(event.timestamp),
-            "alloc" => self.t_run = Some(event.timestamp),
-            "finish" => {
+        // Matched by name, since only the time of `submit` is needed, whatever its context says.
+        if event.name == Name::Submit {
+            self.t_submit = Some(event.timestamp);
+        }
+        match event.event() {
+            Ok(Event::Alloc(_)) => self.t_run = Some(event.timestamp),
+            Ok(Event::Finish { status }) => {
                 self.t_cleanup = Some(event.timestamp);
-                self.waitstatus = integer(event, "status");
+                self.waitstatus = Some(status.into());
             }
-            "exception" => {
-                let severity = integer(event, "severity").unwrap_or_default();
-                // Of several the most severe, and of those the last; no later one replaces a fatal one, which has
-                // ended the job.
+            Ok(Event::Exception(Raised { kind, severity, note, .. })) => {
+                // Of several exceptions the most severe counts, and of those the last; but none replaces a fatal one,
+                // which has ended the job.
                 if self.exception_severity.is_some_and(|known| known < severity || known == 0) {
                     return;
                 }
                 self.exception_occurred = true;
                 self.exception_severity = Some(severity);
-                self.exception_type = text(event, "type").map(str::to_owned);
-                self.exception_note = text(event, "note").map(str::to_owned);
+                self.exception_type = Some(kind.to_owned());
+                self.exception_note = Some(note.to_owned());
             }
             _ => {}
         }
@@ -76,7 +76,7 @@ impl Outcome {
         }
     }
 
-    /// The object, with the result as the number that Flux has for it.
+    /// The object, with Flux's number for the result.
     pub(super) fn to_json(&self) -> String {
         #[derive(Serialize)]
         struct Whole<'a> {

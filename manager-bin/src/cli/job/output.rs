@@ -1,6 +1,6 @@
-//! The output of a job's tasks, which is an eventlog (RFC 24): what its events print to standard output and standard error.
+//! The output of a job's tasks, which is an eventlog (RFC 24): prints its events to standard output and standard error.
 //!
-//! It may be long, so it is read many events at a time, into as little as is needed to print them.
+//! The log may be long, so many events are read at a time, and only what is needed to print them is kept.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,7 +14,6 @@ use jobtap_core::resource::Idset;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::event_stream::{integer, text};
 use crate::cli::common::ids::show_id;
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
@@ -32,7 +31,7 @@ pub(in crate::cli) const OUTPUT: &str = "guest.output";
 pub(in crate::cli) struct Output {
     /// Prefix each line with the task rank.
     pub(in crate::cli) label: bool,
-    /// Prefix each line with the id of this job too, where the output of several is printed.
+    /// Prefix each line with this job id too, when the output of several jobs is printed.
     pub(in crate::cli) job: Option<JobId>,
     /// Print no message about streams that are redirected to files.
     pub(in crate::cli) quiet: bool,
@@ -41,7 +40,7 @@ pub(in crate::cli) struct Output {
 /// The output log of a job, as it grows.
 pub(in crate::cli) struct OutputStream(Lines);
 
-/// Many events of an output log, as the manager has sent them.
+/// Several events of an output log, as the manager has sent them.
 pub(in crate::cli) struct Piece(Vec<u8>);
 
 /// A response with a piece of an output log, or the end of it.
@@ -70,7 +69,7 @@ pub(in crate::cli) struct OutputEvent<'a> {
     context: Context<'a>,
 }
 
-/// What any kind of event has in its context.
+/// The members that the contexts of the various events can have.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Context<'a> {
@@ -92,11 +91,11 @@ struct Context<'a> {
     message: String,
 }
 
-/// What an event means for who follows the output.
+/// What an event means to a client that watches the output.
 pub(in crate::cli) enum Meaning {
-    /// How many streams of tasks there are.
+    /// The number of streams of tasks.
     Streams(u64),
-    /// So many of them have ended here.
+    /// This number of streams ends here.
     Ended(u64),
     /// A line of Flux's job shell about the job, as it is shown.
     Message(String),
@@ -113,7 +112,7 @@ pub(in crate::cli) struct Pieces {
 }
 
 impl OutputStream {
-    /// Follows the output of a job. With `sentinel`, an empty piece follows the output so far.
+    /// Watches the output of a job. With `sentinel`, an empty piece follows the output so far.
     pub(in crate::cli) async fn open(
         client: &Client,
         id: JobId,
@@ -137,7 +136,7 @@ impl Piece {
     /// The events of this piece; `None` at the end of the log.
     ///
     /// # Errors
-    /// The manager's refusal, or EPROTO for something else than events.
+    /// The manager's refusal, or EPROTO for anything other than events.
     pub(in crate::cli) fn events(&self) -> Result<Option<Vec<OutputEvent<'_>>>, RpcError> {
         let response: Response<'_> = serde_json::from_slice(&self.0)
             .map_err(|error| RpcError::new(EPROTO, format!("malformed output: {error}")))?;
@@ -150,7 +149,7 @@ impl Piece {
 }
 
 impl OutputEvent<'_> {
-    /// What the event means beside what it prints.
+    /// What the event means apart from what it prints.
     pub(in crate::cli) fn meaning(&self) -> Meaning {
         match &*self.name {
             "header" => Meaning::Streams(self.context.count.values().sum()),
@@ -190,7 +189,7 @@ impl Output {
     pub(in crate::cli) fn show(self, event: &OutputEvent<'_>, pieces: &mut Pieces) {
         match &*event.name {
             "data" => {
-                let text = pieces.of(event.context.stream == "stderr");
+                let text = pieces.buffer(event.context.stream == "stderr");
                 let data = event.data();
                 match self.label(event) {
                     None => text.extend_from_slice(&data),
@@ -205,7 +204,7 @@ impl Output {
             "redirect" if !self.quiet => {
                 let Context { stream, path, .. } = &event.context;
                 let line = format!("{}: {stream} redirected to {path}\n", event.rank());
-                pieces.of(true).extend_from_slice(line.as_bytes());
+                pieces.buffer(true).extend_from_slice(line.as_bytes());
             }
             "log" => {
                 if let Some(line) = event.shell_line() {
@@ -235,8 +234,8 @@ impl Output {
 }
 
 impl Pieces {
-    /// Where the next bytes of standard output or standard error go.
-    pub(in crate::cli) fn of(&mut self, stderr: bool) -> &mut Vec<u8> {
+    /// The buffer for the next bytes of standard output or standard error.
+    pub(in crate::cli) fn buffer(&mut self, stderr: bool) -> &mut Vec<u8> {
         if self.stderr != stderr {
             self.end_piece();
             self.stderr = stderr;
@@ -252,7 +251,7 @@ impl Pieces {
 
     /// Adds a message, which goes to standard error.
     pub(in crate::cli) fn add_line(&mut self, line: &str) {
-        let text = self.of(true);
+        let text = self.buffer(true);
         text.extend_from_slice(shown::lines(line).as_bytes());
         text.push(b'\n');
     }
@@ -261,7 +260,7 @@ impl Pieces {
         self.before.is_empty() && self.bytes.is_empty()
     }
 
-    /// Hands the bytes to `write` in their order.
+    /// Passes the bytes to `write` in their order.
     pub(in crate::cli) fn each(
         mut self,
         mut write: impl FnMut(bool, &[u8]) -> Result<(), CliError>,
@@ -301,12 +300,9 @@ fn shell_line(
 
 /// An exception event as `type=T severity=N NOTE`.
 pub(in crate::cli) fn show_exception(event: &EventEntry) -> String {
-    format!(
-        "type={} severity={} {}",
-        shown::in_line(text(event, "type").unwrap_or_default()),
-        integer(event, "severity").unwrap_or(0),
-        shown::in_line(text(event, "note").unwrap_or_default())
-    )
+    let (kind, severity, note) =
+        event.exception().map_or(("", 0, ""), |raised| (raised.kind, raised.severity, raised.note));
+    format!("type={} severity={severity} {}", shown::in_line(kind), shown::in_line(note))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `job raise`: raises an exception on jobs.
 
-use super::{any_failed, print_message, until_repeated};
+use super::several::{any_failed, print_message, until_repeated};
 use crate::cli::common::ids::Target;
 use crate::cli::common::message::CliError;
 use crate::client::Client;

@@ -1,12 +1,12 @@
 //! `job status`: waits until jobs are inactive, prints how they finished and exits with their highest exit
 //! code.
 
-use jobtap_core::eventlog::EventEntry;
+use jobtap_core::eventlog::{Event, EventEntry};
 use jobtap_core::job::WaitStatus;
 
-use super::event_stream::{EventStream, integer, text};
+use super::event_stream::EventStream;
 use super::outcome::Outcome;
-use super::print_message;
+use super::several::print_message;
 use crate::cli::common::ids::Target;
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
@@ -42,21 +42,18 @@ pub(in crate::cli) struct Finish {
 impl Finish {
     /// Takes the next event of the main eventlog into account.
     pub(in crate::cli) fn update(&mut self, event: &EventEntry) {
-        match &*event.name {
-            "finish" => {
-                let status = integer(event, "status").and_then(|status| i32::try_from(status).ok());
-                self.status = status.map(WaitStatus);
-            }
-            "exception" if integer(event, "severity") == Some(0) && self.fatal.is_none() => {
-                self.fatal = Some(text(event, "type").unwrap_or_default().to_owned());
+        match event.event() {
+            Ok(Event::Finish { status }) => self.status = Some(WaitStatus(status)),
+            Ok(Event::Exception(raised)) if raised.is_fatal() && self.fatal.is_none() => {
+                self.fatal = Some(raised.kind.to_owned());
             }
             _ => {}
         }
     }
 }
 
-/// The exit code for a job. `exception` is that of a job that had a fatal exception before it had a failing
-/// exit status.
+/// The exit code for a job. `exception` is the exit code of a job with a fatal exception and without a failing exit
+/// status.
 pub(in crate::cli) fn exit_code_of(finish: &Finish, exception: u8) -> u8 {
     match finish.status {
         Some(status) if !status.is_success() => status.exit_code().unwrap_or(1),
@@ -117,7 +114,7 @@ fn describe(target: &Target, finish: &Finish, args: &StatusArgs) {
     if args.verbose > 1 || (args.verbose == 1 && !status.is_success()) {
         print_message(match (status.signaled(), &finish.fatal, status.exited()) {
             (Some(signal), ..) => format!("{}: job shell died by signal {signal}", target.typed),
-            // The exit code of a job that was ended tells less than what ended it.
+            // For a job that was ended by an exception, the exception says more than the exit code.
             (None, Some(kind), _) => format!("{}: exception type={kind}", target.typed),
             (None, None, Some(code)) => format!("{}: exited with exit code {code}", target.typed),
             (None, None, None) => format!("{}: {}", target.typed, status.text()),

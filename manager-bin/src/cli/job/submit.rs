@@ -3,7 +3,7 @@
 use jobtap_core::job::Flags;
 use serde_json::Value;
 
-use super::COMMAND;
+use super::several::COMMAND;
 use crate::cli::common::ids::show_id;
 use crate::cli::common::message::{CliError, system_text};
 use crate::cli::common::session;
@@ -45,8 +45,9 @@ pub(super) async fn run(client: &Client, args: &JobSubmitArgs) -> Result<u8, Cli
         if signed { (Some(text), None) } else { (None, Some(Value::from(text).into())) };
     let request =
         Submit { jobspec, signed, urgency: Some(args.urgency), flags: Some(flags.bits()) };
-    let Submitted { id, messages } = session::heard(COMMAND, client.call(request).await)?;
-    session::print_said(COMMAND, &messages);
+    let Submitted { id, messages } =
+        session::print_refusal_messages(COMMAND, client.call(request).await)?;
+    session::print_plugin_messages(COMMAND, &messages);
     session::print(&format!("{}\n", show_id(id)))?;
     Ok(0)
 }

@@ -3,10 +3,10 @@
 use jobtap_core::job::{JobId, TaskMap};
 use jobtap_core::resource::ResourceSet;
 
+use super::event_stream::EventStream;
 use crate::cli::common::ids::Target;
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
-use crate::cli::job::EventStream;
 use crate::client::{Client, RpcError};
 use crate::rpc::errno::EPERM;
 use crate::rpc::services::job_info::Lookup;
@@ -45,7 +45,7 @@ pub(super) async fn run(client: &Client, args: &TaskmapArgs) -> Result<u8, CliEr
             .parse()
             .map_err(|error| CliError::failure(format!("error decoding taskmap: {error}")))?,
     };
-    // Without a question that comes first, --to says how the whole map is printed.
+    // Without an option that selects a part, --to determines how the whole map is printed.
     let whole = args.taskids.is_none() && args.ntasks.is_none() && args.nodeid.is_none();
     let hosts = match &target {
         _ if !whole => None,
@@ -59,7 +59,7 @@ pub(super) async fn run(client: &Client, args: &TaskmapArgs) -> Result<u8, CliEr
     Ok(0)
 }
 
-/// The part of the map that the options select. `hosts` are those of the job, unless the map is one by itself.
+/// The part of the map that the options select. `hosts` are those of the job, if the options need them and name a job.
 fn select(map: &TaskMap, args: &TaskmapArgs, hosts: Option<&Hosts>) -> Result<String, CliError> {
     let tasks_on = |node: usize, what: &str| {
         let tasks = map.tasks().get(node).cloned();
@@ -120,7 +120,7 @@ pub(super) fn node_of(map: &TaskMap, task: u64) -> Result<u64, CliError> {
 
 /// The task map of a job, which the event `shell.start` in its exec eventlog contains. Waits until the job has started.
 pub(super) async fn of_job(client: &Client, id: JobId) -> Result<TaskMap, CliError> {
-    // The jobspec always exists: an error tells that the job is unknown or belongs to another user.
+    // The jobspec always exists: an error means that the job is unknown or belongs to another user.
     lookup(client, id, "jobspec").await.map_err(|error| {
         let why = if error.errno == EPERM { error.to_string() } else { "no such job".to_owned() };
         CliError::failure(format!("Unable to get job taskmap: {why}"))

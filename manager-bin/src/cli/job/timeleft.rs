@@ -5,9 +5,9 @@ use serde_json::Value;
 
 use crate::cli::common::ids::Target;
 use crate::cli::common::message::CliError;
+use crate::cli::common::resources::resources;
 use crate::cli::common::session;
 use crate::cli::common::when::now;
-use crate::cli::resource::resources;
 use crate::client::Client;
 use crate::rpc::errno::ENOENT;
 use crate::rpc::services::job_list::ListId;
@@ -68,12 +68,12 @@ async fn of_job(client: &Client, target: &Target) -> Result<Option<f64>, CliErro
     }
     match number("expiration").filter(|expiration| *expiration > 0.0) {
         Some(expiration) => Ok(Some(until(expiration))),
-        // A job without time limit of its own ends with the instance.
+        // A job without its own time limit ends with the instance.
         None => of_instance(client).await,
     }
 }
 
-/// The time until the resources of the instance expire, which are those of a job of another instance.
+/// The time until the resources of the instance expire. An instance that runs as a job expires with that job.
 async fn of_instance(client: &Client) -> Result<Option<f64>, CliError> {
     let status = client.call(GetSchedStatus {}).await?;
     Ok(resources("all", &status.all)?.expiration().map(until))

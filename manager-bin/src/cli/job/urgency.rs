@@ -2,7 +2,7 @@
 
 use jobtap_core::job::Urgency;
 
-use super::COMMAND;
+use super::several::COMMAND;
 use crate::cli::common::ids::Target;
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
@@ -28,9 +28,9 @@ pub(super) async fn run(client: &Client, args: &UrgencyArgs) -> Result<u8, CliEr
     let target = Target::parse(&args.id)?;
     let urgency = parse(&args.urgency)?;
     let response = client.call(SetUrgency { id: target.id, urgency }).await;
-    let response = session::heard(COMMAND, response)
+    let response = session::print_refusal_messages(COMMAND, response)
         .map_err(|error| CliError::failure(format!("{}: {error}", target.typed)))?;
-    session::print_said(COMMAND, &response.messages);
+    session::print_plugin_messages(COMMAND, &response.messages);
     if args.verbose
         && let Some(old) = response.old_urgency
     {

@@ -1,6 +1,6 @@
-//! `job wait`: waits until jobs are inactive that were submitted with the flag `waitable`.
+//! `job wait`: waits until jobs that were submitted with the flag `waitable` are inactive.
 
-use super::any_failed;
+use super::several::any_failed;
 use crate::cli::common::ids::{Target, show_id};
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;

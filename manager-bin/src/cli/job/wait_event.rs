@@ -49,7 +49,7 @@ pub(super) struct WaitEventArgs {
 struct Wanted<'a> {
     name: &'a str,
     context: Option<(&'a str, &'a str)>,
-    /// How many matching events are still to come.
+    /// The number of matching events that are still to come.
     left: i64,
 }
 
@@ -107,7 +107,7 @@ pub(super) async fn next(
     }
 }
 
-/// The limit of the option `--timeout` of `command`. No text is no limit.
+/// The limit of the option `--timeout` of `command`. An empty text means no limit.
 pub(in crate::cli) fn parse_timeout(
     command: &str,
     text: &str,
@@ -119,7 +119,7 @@ pub(in crate::cli) fn parse_timeout(
         let text = format!("{command}: Invalid argument for option 'timeout': '{text}'");
         CliError::failure(text)
     })?;
-    // As in Flux, no time is no limit.
+    // As in Flux, 0 means no limit.
     Ok(duration.to_duration().filter(|limit| *limit > Duration::ZERO))
 }
 

@@ -1,5 +1,6 @@
 //! `job why`: prints the reasons why a job is pending. Flux has no such command.
 
+use super::several::{any_failed, print_message};
 use crate::cli::common::ids::{IdStyle, Target};
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
@@ -33,12 +34,12 @@ pub(super) async fn run(client: &Client, args: &WhyArgs) -> Result<u8, CliError>
         match text {
             Ok(text) => session::print(&text)?,
             Err(error) => {
-                super::print_message(format!("{}: {error}", target.typed));
+                print_message(format!("{}: {error}", target.typed));
                 failed = true;
             }
         }
     }
-    super::any_failed(failed)
+    any_failed(failed)
 }
 
 /// A line for each reason. The manager writes job ids with `ƒ`, which the ASCII style replaces.

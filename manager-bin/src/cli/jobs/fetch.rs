@@ -1,5 +1,6 @@
 //! The sources of the jobs that `jobs` lists: a manager, or lines of JSON on standard input.
 
+use std::fmt::Display;
 use std::io::BufRead;
 
 use serde_json::Value;
@@ -15,7 +16,7 @@ use crate::rpc::services::job_list::{ALL, GetStats, Job, ListId, Tally};
 use crate::rpc::services::queue::GetStatus;
 use crate::rpc::uri::to_path;
 
-/// How many jobs are listed without `--count`.
+/// The number of jobs that are listed without `--count`.
 const DEFAULT_COUNT: u64 = 1000;
 
 /// A manager whose jobs are listed; the tests simulate one.
@@ -96,16 +97,16 @@ async fn fetch_list<'a>(
     streams: &mut Streams<'_>,
 ) -> Result<Vec<JobRow<'a>>, CliError> {
     let query = Query::from_args(args, setting.uid, &setting.display)?;
-    // The words of the service to which Flux's command leaves this.
+    // The message of the service, to which Flux's command leaves this check.
     let negative = |_| CliError::failure("invalid payload: max_entries < 0 not allowed");
     let count = args.count.map_or(Ok(DEFAULT_COUNT), u64::try_from).map_err(negative)?;
-    // The response doesn't say whether it was truncated: one more job than wanted shows it.
+    // The response doesn't say whether it was truncated, so one more job than wanted is requested.
     let limit = if count == 0 { 0 } else { count.saturating_add(1) };
     let mut jobs = source.call(query.request(limit)).await?.jobs;
     let wanted = usize::try_from(count).unwrap_or(usize::MAX);
     if count > 0 && jobs.len() > wanted {
         jobs.truncate(wanted);
-        // JSON goes to programs, which know what they asked for.
+        // JSON is read by programs, which know what they have requested.
         if !args.no_header && !args.json {
             writeln!(streams.err, "warning: output truncated at {count} jobs.")?;
             let advice =
@@ -131,10 +132,11 @@ pub(in crate::cli) fn read_rows<'a>(
         if line.trim().is_empty() {
             continue;
         }
-        let job = serde_json::from_str(&line).map_err(|error| error.to_string());
-        let row = job.and_then(|job| JobRow::from_json(job, display));
-        let refuse = |text| CliError::failure(format!("JSON input error: line {}: {text}", i + 1));
-        rows.push(row.map_err(refuse)?);
+        let refuse = |error: &dyn Display| {
+            CliError::failure(format!("JSON input error: line {}: {error}", i + 1))
+        };
+        let job = serde_json::from_str(&line).map_err(|error| refuse(&error))?;
+        rows.push(JobRow::from_json(job, display).map_err(|error| refuse(&error))?);
     }
     Ok(rows)
 }

@@ -1,4 +1,4 @@
-//! The fields `instance.*` of jobs that are managers themselves: what these have done and how busy their
+//! The fields `instance.*` of jobs that are managers themselves: the jobs of these managers, and how busy their
 //! resources are.
 
 use jobtap_core::resource::ResourceSet;
@@ -8,14 +8,14 @@ use super::fetch::JobSource;
 use super::options::{JobsArgs, Setting};
 use super::row::JobRow;
 use crate::cli::common::format::Template;
-use crate::cli::resource::resources;
+use crate::cli::common::resources::resources;
 use crate::rpc::services::job_list::{GetStats, Tally};
 use crate::rpc::services::resource::{GetSchedStatus, SchedStatus};
 
 /// The attribute of a row with the values of these fields.
 pub(super) const INSTANCE: &str = "instance";
 
-/// Asks the managers among `rows` for the fields, if the format or the sort keys name one. A manager that doesn't
+/// Requests the fields from the managers among `rows`, if the format or the sort keys name one. A manager that doesn't
 /// respond has no values.
 pub(super) async fn add_instances<S: JobSource>(
     args: &JobsArgs,
@@ -55,7 +55,7 @@ fn values(jobs: &Tally, sched: &SchedStatus) -> Option<Value> {
             "ranks": set.ranks().to_string(), "nodelist": set.nodelist().to_string(),
         })
     };
-    // Null, so that the field is empty, if there is nothing to be used.
+    // Null, so that the field is empty, if there are no resources.
     let part = |part: u64, whole: u64| match whole {
         0 => Value::Null,
         whole => json!(part as f64 / whole as f64),
@@ -93,7 +93,7 @@ fn stats(jobs: &Tally) -> Value {
         "cleanup": states.cleanup,
         "inactive": states.inactive,
         "successful": jobs.successful,
-        // All that didn't succeed, as in Flux.
+        // All jobs that didn't succeed, as in Flux.
         "failed": jobs.failed + jobs.canceled + jobs.timeout,
         "canceled": jobs.canceled,
         "timeout": jobs.timeout,

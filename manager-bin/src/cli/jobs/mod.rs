@@ -84,7 +84,7 @@ pub(super) async fn execute<S: JobSource>(
     }
     let fetched = fetch(args, setting, &source, streams).await?;
     let mut rows = fetched.rows;
-    // As in Flux, JSON is not sorted: its reader sorts as it likes.
+    // As in Flux, JSON is not sorted: its reader can sort it.
     if !args.json {
         add_instances(args, setting, &template, &source, &mut rows).await;
         sort(args, &template, &mut rows)?;
@@ -100,8 +100,8 @@ pub(super) async fn execute<S: JobSource>(
     Ok(u8::from(fetched.none_found))
 }
 
-/// Parses a format for jobs. Unlike those of other listings, its errors begin with words that tell from where the
-/// format is, as in Flux.
+/// Parses a format for jobs. As in Flux, its errors begin with words that say where the format comes from, unlike those
+/// of other listings.
 pub(super) fn template(format: &str) -> Result<Template, CliError> {
     Template::parse::<JobRow<'_>>(format).map_err(|error| match error {
         FormatError::UnknownField(_) | FormatError::Syntax(_) => {

@@ -1,5 +1,4 @@
-//! The options of `jobs`, and what their meaning depends on: the caller, the time, the terminal and the named
-//! formats.
+//! The options of `jobs`, and what their meaning depends on: the user, the time, the terminal and the named formats.
 
 use std::io::{self, IsTerminal};
 
@@ -168,7 +167,7 @@ pub(in crate::cli) struct Setting {
     pub(in crate::cli) uid: u32,
     pub(in crate::cli) display: DisplayContext,
     pub(in crate::cli) formats: NamedFormats,
-    /// Whether lines are coloured without `--color`.
+    /// Whether lines are colored without `--color`.
     pub(in crate::cli) color: bool,
     /// The width of the terminal in columns.
     pub(in crate::cli) columns: Option<usize>,

@@ -135,10 +135,10 @@ pub(in crate::cli) fn since(when: &str, display: &DisplayContext) -> Result<f64,
 /// Why a text isn't a time after which jobs were active.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::cli) enum SinceError {
-    /// It is no time.
+    /// It is not a time.
     #[error("could not convert string to float: '{0}'")]
     Unreadable(String),
-    /// It is a time to come.
+    /// It is in the future.
     #[error("--since={0} appears to be in the future")]
     Future(String),
 }

@@ -13,7 +13,7 @@ use super::table::{sort, table_text};
 use crate::cli::common::format::Template;
 use crate::cli::common::message::{CliError, Streams};
 
-/// The future of an asynchronous function that calls itself: boxed, since its size would be infinite.
+/// The future of an asynchronous function that calls itself: boxed, since its size would be infinite otherwise.
 type Recursive<'f, T> = Pin<Box<dyn Future<Output = Result<T, CliError>> + 'f>>;
 
 /// The addresses of the managers on the path from the outermost one. Users can write any address into the

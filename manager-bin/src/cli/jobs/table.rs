@@ -45,7 +45,7 @@ pub(super) fn table_text(
     let shown = table.lines.iter().zip(rows).filter(|(line, _)| !line.trim().is_empty());
     for (line, row) in shown {
         let line = cut(line, width);
-        // The colour is added after the line was cut, since its escape sequence has no width.
+        // The color is added after the line was cut, since its escape sequence has no width.
         match row.color().filter(|_| color) {
             Some(code) => text += &format!("\x1b[{code}m{line}\n\x1b[0;0m"),
             None => text += &format!("{line}\n"),

@@ -56,7 +56,7 @@ pub(super) async fn dump(client: &Client, args: &DumpArgs) -> Result<u8, CliErro
     Ok(0)
 }
 
-/// Requests that the manager writes the archive. The manager runs as the same user as this command.
+/// Asks the manager to write the archive. The manager runs as the same user as this command.
 async fn request_dump(client: &Client, file: &Path) -> Result<Dumped, CliError> {
     if file.to_str().is_none() {
         return Err(CliError::failure(format!("{}: the name is not UTF-8", file.display())));
@@ -102,5 +102,5 @@ fn summary(done: &str, jobs: u64, keys: u64) -> String {
 }
 
 fn print_message(text: &str) {
-    session::print_message(&Prog::current().plain(super::COMMAND, text));
+    session::print_message(&Prog::current().plain(super::messages::COMMAND, text));
 }

@@ -1,4 +1,5 @@
-//! `kvs eventlog`: prints the events of the eventlog at any key, such as `resource.eventlog`, and waits for one of them.
+//! `kvs eventlog`: prints the events of the eventlog at any key, such as `resource.eventlog`, and waits for one of
+//! them.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,15 +8,16 @@ use jobtap_core::eventlog::format::{EntryFormat, TimeFormat};
 use jobtap_core::eventlog::{EventEntry, decode_log};
 use jobtap_core::job::JobId;
 
+use super::get;
+use super::messages::key_error;
 use super::namespace::NamespaceArgs;
-use super::{get, key_error};
 use crate::cli::common::message::CliError;
 use crate::cli::job::{EventStream, Printer, color_wanted, parse_timeout};
 use crate::client::{Client, Responses, RpcError};
 use crate::rpc::errno::ENOENT;
 use crate::rpc::services::kvs::Watch;
 
-/// How many components the directory of a job has: `job` and four groups of its id.
+/// The number of components of a job's directory: `job` and four groups of its id.
 const JOB_DEPTH: usize = 5;
 
 /// The subcommands.
@@ -115,9 +117,9 @@ async fn get(client: &Client, args: &GetArgs) -> Result<u8, CliError> {
     let most = args.count.unwrap_or(u64::MAX);
     let mut left = most;
     while left > 0 && (args.watch || events.is_more_known()) {
-        let next = events.next().await.map_err(|error| error.of(&args.key))?;
+        let next = events.next().await.map_err(|error| error.into_cli_error(&args.key))?;
         let Some(event) = next else {
-            // An eventlog of a job that exists has an event.
+            // The eventlog of an existing job has at least one event.
             let missing = left == most && !args.watch && matches!(events, Events::Job(_));
             match missing {
                 true => return Err(key_error(&args.key, RpcError::new(ENOENT, ""))),
@@ -148,13 +150,13 @@ async fn wait_event(client: &Client, args: &WaitEventArgs) -> Result<u8, CliErro
             EventsError::Manager(error) if error.errno == ENOENT => {
                 CliError::failure(format!("eventlog path {} not found", args.key))
             }
-            error => error.of(&args.key),
+            error => error.into_cli_error(&args.key),
         })?;
         let Some(event) = event else {
             let Some(rest) = timeout else {
                 return Err(CliError::failure(format!("event '{}' never received", args.event)));
             };
-            // In a KVS an eventlog has no end, so Flux waits as long as it was told to.
+            // An eventlog in Flux's KVS has no end, so Flux waits until the timeout. This does the same.
             tokio::time::sleep(rest).await;
             return timed_out();
         };
@@ -168,7 +170,7 @@ async fn wait_event(client: &Client, args: &WaitEventArgs) -> Result<u8, CliErro
     }
 }
 
-/// What the future yields; `None` if the time runs out first.
+/// The output of the future; `None` if the limit expires first.
 async fn within<T>(limit: Option<Duration>, future: impl Future<Output = T>) -> Option<T> {
     match limit {
         Some(limit) => tokio::time::timeout(limit, future).await.ok(),
@@ -178,9 +180,9 @@ async fn within<T>(limit: Option<Duration>, future: impl Future<Output = T>) -> 
 
 /// The events of the eventlog at a key, as they are added.
 enum Events {
-    /// Of a job, line by line, since its output may be long.
+    /// The eventlog of a job: read line by line, since its output may be long.
     Job(EventStream),
-    /// Of another key, whose whole value comes with each change.
+    /// The value of another key: each change delivers the whole value.
     Value(Values),
 }
 
@@ -214,7 +216,7 @@ enum EventsError {
 
 impl EventsError {
     /// The message about this key.
-    fn of(self, key: &str) -> CliError {
+    fn into_cli_error(self, key: &str) -> CliError {
         match self {
             Self::Manager(error) => key_error(key, error),
             Self::NoEventlog(reason) => CliError::failure(format!("{key}: {reason}")),
@@ -223,7 +225,7 @@ impl EventsError {
 }
 
 impl Events {
-    /// Opens the eventlog. Unless `follow`, only its events so far are wanted.
+    /// Opens the eventlog. Without `follow`, only the events so far are needed.
     async fn open(
         client: &Client,
         key: &str,
@@ -237,7 +239,7 @@ impl Events {
             Some((id, name)) if !waitcreate => {
                 EventStream::open_stored(client, id, name).await.map(Self::Job)
             }
-            // A job that doesn't exist yet has no eventlog to follow.
+            // A job that doesn't exist yet has no eventlog to watch, so its key is watched.
             _ => {
                 let values = client.stream(Watch { key: key.to_owned(), waitcreate }).await?;
                 Ok(Self::Value(Values { values, known: Vec::new(), waiting: None }))
@@ -245,7 +247,7 @@ impl Events {
         }
     }
 
-    /// Whether the next event is there already, or may be.
+    /// Whether the next event is available already, or may be.
     fn is_more_known(&self) -> bool {
         match self {
             Self::Job(_) => true,

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::key_error;
+use super::messages::key_error;
 use super::namespace::{Namespace, NamespaceArgs};
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
@@ -63,7 +63,7 @@ pub(super) async fn run(client: &Client, args: &GetArgs) -> Result<u8, CliError>
     Ok(0)
 }
 
-/// Prints the values that the key has one after the other. Without `--watch` only the first.
+/// Prints the successive values of the key; without `--watch` only the first.
 async fn watch(client: &Client, args: &GetArgs, key: &str) -> Result<u8, CliError> {
     let limit = if args.watch { args.count } else { Some(1) };
     let whole = args.namespace.namespace()?.whole(key);
@@ -82,7 +82,7 @@ async fn watch(client: &Client, args: &GetArgs, key: &str) -> Result<u8, CliErro
     Ok(0)
 }
 
-/// What was added to a value. The whole value if it is a different one.
+/// The bytes that were appended to the value `last`; the whole value if it doesn't begin with `last`.
 pub(super) fn added<'a>(last: &[u8], value: &'a [u8]) -> &'a [u8] {
     value.strip_prefix(last).unwrap_or(value)
 }
@@ -106,7 +106,7 @@ fn printed(args: &GetArgs, key: &str, bytes: Vec<u8>) -> Result<Vec<u8>, CliErro
     } else {
         printed.extend(bytes);
     }
-    // Also after one that ends in a newline, as in Flux.
+    // As in Flux, even after a value that ends in a newline.
     if !args.raw {
         printed.push(b'\n');
     }

@@ -1,14 +1,15 @@
 //! `kvs ls` and `kvs dir`: list the directories of the tree of keys.
 
+use super::get;
+use super::messages::key_error;
 use super::namespace::{Namespace, NamespaceArgs};
-use super::{get, key_error};
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::client::{Client, RpcError};
 use crate::rpc::errno::{ENOENT, ENOTDIR};
 use crate::rpc::services::kvs::List;
 
-/// The longest line of `kvs dir` where there is no terminal, in characters.
+/// The maximum length of a line of `kvs dir` without a terminal, in characters.
 const WIDTH: usize = 80;
 
 /// Options and arguments of `kvs ls`.
@@ -52,7 +53,7 @@ pub(super) struct DirArgs {
     key: String,
 }
 
-/// Runs `kvs ls`. Like ls(1) it lists the keys first, then the directories, and goes on after a missing one.
+/// Runs `kvs ls`. Like ls(1) it lists the keys first, then the directories, and continues after a missing one.
 pub(super) async fn ls(client: &Client, args: &LsArgs) -> Result<u8, CliError> {
     let root = [".".to_owned()];
     let wanted = if args.keys.is_empty() { root.as_slice() } else { &args.keys };
@@ -87,7 +88,7 @@ struct Found {
     names: Vec<String>,
     /// Directories and their entries.
     directories: Vec<(String, Vec<String>)>,
-    /// Whether some are neither. They have been named on standard error.
+    /// Whether some arguments are neither. They have been reported on standard error.
     missing: bool,
 }
 
@@ -126,14 +127,14 @@ async fn find(
 /// Prints directories one below the other.
 struct Lister<'a> {
     args: &'a LsArgs,
-    /// Whether each has its name above it.
+    /// Whether the name of each directory is printed above it.
     titled: bool,
-    /// Whether something has been printed, from which an empty line divides the next directory.
+    /// Whether something has been printed, so that an empty line must precede the next directory.
     began: bool,
 }
 
 impl Lister<'_> {
-    /// Prints a directory, and returns those in it.
+    /// Prints a directory, and returns its subdirectories.
     fn list(&mut self, key: &str, entries: Vec<String>) -> Result<Vec<String>, CliError> {
         if std::mem::replace(&mut self.began, true) {
             session::print("\n")?;

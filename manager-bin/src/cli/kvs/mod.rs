@@ -4,19 +4,16 @@ mod archive;
 mod eventlog;
 mod get;
 mod list;
+mod messages;
 mod namespace;
 
 use std::process::ExitCode;
 
 pub(crate) use self::archive::DumpArgs;
 pub(super) use self::archive::restore_into;
-use super::common::message::CliError;
+use self::messages::COMMAND;
 use super::common::session;
 use super::common::usage::Family;
-use crate::client::RpcError;
-use crate::rpc::errno::{EISDIR, ENOENT, ENOTDIR};
-
-const COMMAND: &str = "kvs";
 
 /// Arguments of `kvs`.
 #[derive(Debug, clap::Args)]
@@ -68,12 +65,4 @@ pub(crate) fn dump(args: DumpArgs) -> ExitCode {
     session::with_manager("dump", Family::Compiled, async |client| {
         archive::dump(&client, &args).await
     })
-}
-
-/// The error about a key. The message names the key if it is the cause.
-fn key_error(key: &str, error: RpcError) -> CliError {
-    match error.errno {
-        ENOENT | ENOTDIR | EISDIR => CliError::failure(format!("{key}: {error}")),
-        _ => error.into(),
-    }
 }

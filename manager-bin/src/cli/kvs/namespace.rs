@@ -1,5 +1,5 @@
-//! The namespaces of keys that Flux has: `job-ID` are the keys that a job has of its own, `primary` all others. Here these
-//! are one tree, so that a namespace is a directory of it.
+//! Flux's namespaces of keys: `job-ID` contains a job's own keys, `primary` all others. Here all keys are in one tree,
+//! and a namespace is a directory of it.
 
 use jobtap_core::job::{Encoding, JobId};
 
@@ -11,7 +11,7 @@ const VARIABLE: &str = "FLUX_KVS_NAMESPACE";
 /// The namespace of the whole tree.
 const PRIMARY: &str = "primary";
 
-/// The directories that the tree has beside each other. In a task they are found by their own names, too.
+/// The directories at the root of the tree. In a task's namespace these names still mean the directories at the root.
 const ROOTS: [&str; 4] = ["admin", "checkpoint", "job", "resource"];
 
 /// The option for a namespace.
@@ -22,16 +22,16 @@ pub(super) struct NamespaceArgs {
     namespace: Option<String>,
 }
 
-/// From where keys are read.
+/// Where keys are looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Namespace {
-    /// From the root of the tree.
+    /// At the root of the tree.
     Primary,
-    /// From a job's own keys.
+    /// Among a job's own keys.
     Job {
         /// The directory, with a dot at its end.
         prefix: String,
-        /// Whether the directories of the root have their own names nevertheless.
+        /// Whether the names of the directories at the root still mean these.
         roots: bool,
     },
 }
@@ -76,7 +76,7 @@ impl Namespace {
         }
     }
 
-    /// The key of the whole tree, as it is named here.
+    /// The name in this namespace of a key of the whole tree.
     pub(super) fn own(&self, key: String) -> String {
         match self {
             Self::Job { prefix, .. } => key.strip_prefix(prefix).map(str::to_owned).unwrap_or(key),

@@ -3,11 +3,12 @@
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
+use jobtap_core::eventlog::{Event, Name};
 use jobtap_core::job::JobId;
 use jobtap_core::jobspec::path;
 use serde_json::{Value, json};
 
-use super::NestedArgs;
+use super::args::NestedArgs;
 use crate::cli::common::ids::{Target, show_id};
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
@@ -76,8 +77,9 @@ async fn allocate(args: AllocCommand) -> Result<u8, CliError> {
         return Ok(0);
     }
     let client = Client::connect().await?;
-    let Submitted { id, messages } = session::heard(COMMAND, client.call(request).await)?;
-    session::print_said(COMMAND, &messages);
+    let Submitted { id, messages } =
+        session::print_refusal_messages(COMMAND, client.call(request).await)?;
+    session::print_plugin_messages(COMMAND, &messages);
     let typed = show_id(id);
     if bg {
         until_up(&client, id, &typed).await?;
@@ -92,7 +94,7 @@ async fn allocate(args: AllocCommand) -> Result<u8, CliError> {
         show_events: verbose > 1,
         show_exec: verbose > 2,
         show_status: std::io::stderr().is_terminal(),
-        wait_event: "clean".to_owned(),
+        wait_event: Name::Clean.to_string(),
         output: Output { label: nested.job.label_io, ..Output::default() },
         read_only: false,
         input,
@@ -106,8 +108,8 @@ async fn allocate(args: AllocCommand) -> Result<u8, CliError> {
     attach(&client, Target { id, typed }, options).await
 }
 
-/// Gives a manager in the background a terminal whose output is kept, as Flux does, so that one can attach to it later. The
-/// user's own option stays.
+/// Gives a manager in the background a terminal whose output is kept, as Flux does, so that one can attach to it later.
+/// The user's own option stays.
 fn keep_terminal(jobspec: &mut Value) -> Result<(), CliError> {
     let place = "attributes.system.shell.options.pty";
     if jobspec.pointer("/attributes/system/shell/options/pty").is_some() {
@@ -116,21 +118,19 @@ fn keep_terminal(jobspec: &mut Value) -> Result<(), CliError> {
     path::set(jobspec, place, json!({"capture": 1})).map_err(CliError::failure)
 }
 
-/// Waits until the manager has told its address. Exceptions of the job are printed.
+/// Waits until the manager has published its address, and prints exceptions of the job.
 ///
 /// # Errors
-/// The job has ended before.
+/// The job has ended first.
 async fn until_up(client: &Client, id: JobId, typed: &str) -> Result<(), CliError> {
     let mut events = EventStream::open(client, id, "eventlog", false).await?;
     let mut first = None;
     while let Some(event) = events.next().await {
         let event = event?;
         let time = event.timestamp.as_secs() - *first.get_or_insert(event.timestamp.as_secs());
-        match &*event.name {
-            "memo" if event.context.as_ref().is_some_and(|memo| memo.contains_key("uri")) => {
-                return Ok(());
-            }
-            "exception" => {
+        match event.event() {
+            Ok(Event::Memo(memo)) if memo.contains_key("uri") => return Ok(()),
+            Ok(Event::Exception(_)) => {
                 let text = show_exception(&event);
                 session::print_message(&format!("{time:.3}s: job.exception {typed} {text}"));
             }

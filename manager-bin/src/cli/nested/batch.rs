@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 use serde_json::{Value, json};
 
-use super::NestedArgs;
+use super::args::NestedArgs;
 use super::directives::{Directive, directives};
 use crate::cli::common::ids::show_id;
 use crate::cli::common::message::{CliError, system_text};
@@ -62,7 +62,7 @@ pub(in crate::cli) fn run(args: BatchCommand) -> ExitCode {
         if args.nested.job.list_plugins {
             return list_plugins();
         }
-        // After the program and the command.
+        // The words after the program and the command.
         let words: Vec<String> =
             std::env::args_os().skip(2).map(|word| word.to_string_lossy().into_owned()).collect();
         let caller = Caller::current()?;
@@ -100,7 +100,7 @@ fn wrapped(text: &str) -> String {
     format!("#!/bin/sh\n{text}{end}")
 }
 
-/// The options of the script's directives and of the command line, which are `words`; the latter override.
+/// The options of the script's directives and of the command line (`words`), which override them.
 fn with_directives(
     args: BatchCommand,
     name: &str,
@@ -115,7 +115,7 @@ fn with_directives(
         let refused = |text: String| {
             CliError::usage(format!("argument parsing failed at {name} line {line}\n{text}"))
         };
-        let parsed = parse(words).map_err(refused)?;
+        let parsed = parse(words).map_err(|report| refused(report.text))?;
         if let Some(word) = parsed.nested.job.command.first() {
             return Err(refused(format!("Unknown directive: {word}")));
         }
@@ -124,11 +124,12 @@ fn with_directives(
     let all = found.into_iter().flat_map(|directive| directive.words);
     let all: Vec<String> = all.chain(words.iter().cloned()).collect();
     // Whether the script is wrapped was decided when it was read.
-    Ok(BatchCommand { wrap, ..parse(&all).map_err(CliError::usage)? })
+    let all = parse(&all).map_err(|report| CliError::usage(report.text))?;
+    Ok(BatchCommand { wrap, ..all })
 }
 
-/// Parses options. The error is the usage and what is wrong.
-fn parse(words: &[String]) -> Result<BatchCommand, String> {
+/// Parses options. The report, whose text ends without a newline, contains the usage and the reason.
+fn parse(words: &[String]) -> Result<BatchCommand, usage::Report> {
     let program = usage::program_name(std::env::args_os().next().as_deref());
     let mut command = Line::command().bin_name(format!("{program} {COMMAND}"));
     let line = [COMMAND.to_owned()].into_iter().chain(words.iter().cloned());
@@ -138,7 +139,7 @@ fn parse(words: &[String]) -> Result<BatchCommand, String> {
         let path = vec![COMMAND.to_owned()];
         let place = usage::Place { program, path, usage, last_word: String::new() };
         let report = usage::describe(&error, &place, Family::Script);
-        report.text.trim_end().to_owned()
+        usage::Report { text: report.text.trim_end().to_owned(), ..report }
     })
 }
 
@@ -169,8 +170,8 @@ async fn submit(
     }
     let client = Client::connect().await?;
     let Submitted { id, messages } =
-        session::heard(COMMAND, client.call(submission.request).await)?;
-    session::print_said(COMMAND, &messages);
+        session::print_refusal_messages(COMMAND, client.call(submission.request).await)?;
+    session::print_plugin_messages(COMMAND, &messages);
     if !quiet {
         session::print(&format!("{}\n", show_id(id)))?;
     }
@@ -198,7 +199,7 @@ mod tests {
         assert_eq!((job.ntasks.as_deref(), job.time_limit.as_deref()), (Some("3"), Some("1")));
         assert_eq!(job.env.0, words("A=1 B=2"));
         assert_eq!(job.command, words("job.sh -n9"));
-        assert_eq!(read.nested.dump.as_deref(), Some(super::super::DUMP));
+        assert_eq!(read.nested.dump.as_deref(), Some(super::super::args::DUMP));
         assert_eq!(read.nested.conf, ["a.b=1"]);
     }
 
@@ -230,7 +231,7 @@ mod tests {
         for line in ["x", "-n0 x"] {
             assert_eq!(refusal(line).unwrap(), "Number of slots to allocate must be specified");
         }
-        let refused = parse(&words("-n1 --cores=4 x")).unwrap_err();
+        let refused = parse(&words("-n1 --cores=4 x")).unwrap_err().text;
         assert!(refused.ends_with("-batch: error: unrecognized arguments: --cores"), "{refused}");
         assert!(parse(&words("--nslots=1 --cores-per-slot=2 x")).is_ok());
         assert!(parse(&words("--ntasks=1 x")).is_err());

@@ -1,9 +1,11 @@
 //! The directives in batch scripts (RFC 36): lines such as `#flux: -n4 --time-limit=5m`.
 //!
-//! A directive begins with characters that are no letters or digits, then `flux:` or `FLUX:`. The first directive
-//! sets this beginning for all. What follows are options of `batch`; three quotes at the end of a line begin a value of
-//! several lines, each with the same beginning, until one that ends with these quotes. Directives end at the first line
-//! after them that is neither a comment nor blank.
+//! A directive begins with characters that are not letters or digits, then `flux:` or `FLUX:`. The first directive
+//! determines this beginning for all. What follows are options of `batch`; three quotes at the end of a line begin a
+//! value of several lines, each with the same beginning, until one that ends with these quotes. Directives end at the
+//! first line after them that is neither a comment nor blank.
+
+use thiserror::Error;
 
 use crate::cli::common::words::{self, Comments, Escapes};
 
@@ -14,21 +16,51 @@ pub(super) struct Directive {
     pub(super) words: Vec<String>,
 }
 
+/// A directive that can't be read.
+#[derive(Debug, PartialEq, Eq, Error)]
+#[error("{script}: line {line}: {fault}")]
+pub(super) struct DirectiveError {
+    script: String,
+    line: usize,
+    fault: Fault,
+}
+
+#[derive(Debug, PartialEq, Eq, Error)]
+enum Fault {
+    #[error("orphan '{tag}' detected: directives disabled after line {last}")]
+    Orphan { tag: &'static str, last: usize },
+    #[error(
+        "sentinel changed from '{first}' to '{own}'\n\nAll directives in a file must use the same sentinel. To \
+         disable one, write a '#' after the sentinel, which begins a comment:\n\n  {first} # {rest}"
+    )]
+    Sentinel { first: String, own: String, rest: String },
+    #[error("unclosed triple quote: {0}")]
+    TripleQuote(String),
+    /// A value of several lines, with its first line.
+    #[error("unterminated multi-line quote at line {first}: `{text}'")]
+    Unterminated { first: usize, text: String },
+    #[error("{0}: No closing quotation")]
+    Quote(String),
+    #[error("Unknown directive: {0}")]
+    Unknown(String),
+}
+
 /// The quotes around values of several lines.
 const TRIPLE: [&str; 2] = ["'''", "\"\"\""];
 
 /// The directives of a script that is called `name` in errors.
 ///
 /// # Errors
-/// A message that names the line.
-pub(super) fn directives(name: &str, script: &str) -> Result<Vec<Directive>, String> {
+/// [`DirectiveError`].
+pub(super) fn directives(name: &str, script: &str) -> Result<Vec<Directive>, DirectiveError> {
+    let refused = |line, fault| DirectiveError { script: name.to_owned(), line, fault };
     let mut found = Vec::new();
-    // The beginning of directives and the line of the last one, once there was one.
+    // The beginning of directives and the line of the last one; `None` before the first one.
     let mut sentinel: Option<(&str, usize)> = None;
     let mut ended = false;
     let mut lines = script.lines().zip(1..);
     while let Some((line, number)) = lines.next() {
-        let place = format!("{name}: line {number}");
+        let bad = |fault| refused(number, fault);
         let Some((own, rest)) = split(line) else {
             let comment = line.trim_start().is_empty() || line.trim_start().starts_with('#');
             ended |= sentinel.is_some() && !comment;
@@ -37,36 +69,32 @@ pub(super) fn directives(name: &str, script: &str) -> Result<Vec<Directive>, Str
         match sentinel {
             Some((_, last)) if ended => {
                 let tag = if own.ends_with("FLUX:") { "FLUX:" } else { "flux:" };
-                return Err(format!(
-                    "{place}: orphan '{tag}' detected: directives disabled after line {last}"
-                ));
+                return Err(bad(Fault::Orphan { tag, last }));
             }
-            Some((first, _)) => check_same(first, own, rest, &place)?,
+            Some((first, _)) => check_same(first, own, rest).map_err(bad)?,
             None => {}
         }
         let mut last = number;
-        let text = match unquoted(rest).ok_or_else(|| unclosed(&place, rest))? {
+        let text = match unquoted(rest).ok_or_else(|| bad(unclosed(rest)))? {
             Text::Whole(text) => text,
             Text::Open(before, quote) => {
                 let mut value = String::new();
                 loop {
                     let next = lines.next();
                     last = next.map_or(last, |(_, number)| number);
-                    let place = format!("{name}: line {last}");
+                    let bad = |fault| refused(last, fault);
                     let Some((inner, content)) = next.and_then(|(line, _)| split(line)) else {
-                        let rest = rest.trim();
-                        return Err(format!(
-                            "{place}: unterminated multi-line quote at line {number}: `{rest}'"
-                        ));
+                        let text = rest.trim().to_owned();
+                        return Err(bad(Fault::Unterminated { first: number, text }));
                     };
-                    check_same(own, inner, content, &place)?;
+                    check_same(own, inner, content).map_err(bad)?;
                     let content = content.strip_prefix([' ', '\t']).unwrap_or(content);
                     if let Some(end) = content.strip_suffix(quote) {
                         value.push_str(end);
                         break format!("{before}{}", quoted(&value));
                     }
                     if TRIPLE.iter().any(|q| content.contains(q) && !content.ends_with(q)) {
-                        return Err(unclosed(&place, content));
+                        return Err(bad(unclosed(content)));
                     }
                     value.push_str(content);
                     value.push('\n');
@@ -75,16 +103,16 @@ pub(super) fn directives(name: &str, script: &str) -> Result<Vec<Directive>, Str
         };
         sentinel = Some((sentinel.map_or(own, |(first, _)| first), last));
         let words = words::split(&text, Comments::Anywhere, Escapes::QuoteAndBackslash)
-            .map_err(|_| format!("{place}: {text}: No closing quotation"))?;
+            .map_err(|_| bad(Fault::Quote(text)))?;
         if words.first().is_some_and(|first| !first.starts_with('-')) {
-            return Err(format!("{place}: Unknown directive: {}", rest.trim_end()));
+            return Err(bad(Fault::Unknown(rest.trim_end().to_owned())));
         }
         found.push(Directive { line: number, words });
     }
     Ok(found)
 }
 
-/// The beginning of a line, if it is that of a directive, and the rest.
+/// The beginning of a directive and the rest of the line; `None` if the line is not a directive.
 fn split(line: &str) -> Option<(&str, &str)> {
     let prefix = line.find(|c: char| c.is_alphanumeric() || c == '_')?;
     let (_, rest) = line.split_at_checked(prefix)?;
@@ -92,31 +120,28 @@ fn split(line: &str) -> Option<(&str, &str)> {
     line.split_at_checked(prefix + tag.len())
 }
 
-fn unclosed(place: &str, text: &str) -> String {
-    format!("{place}: unclosed triple quote: {}", text.trim())
+fn unclosed(text: &str) -> Fault {
+    Fault::TripleQuote(text.trim().to_owned())
 }
 
-/// Refuses another beginning than that of the directives before.
-fn check_same(first: &str, own: &str, rest: &str, place: &str) -> Result<(), String> {
+/// Returns an error if a directive has a different beginning than the ones before.
+fn check_same(first: &str, own: &str, rest: &str) -> Result<(), Fault> {
     let (first, own) = (first.trim_start(), own.trim_start());
     if first == own {
         return Ok(());
     }
-    Err(format!(
-        "{place}: sentinel changed from '{first}' to '{own}'\n\nAll directives in a file must use the same sentinel. To \
-         disable one, write a '#' after the sentinel, which begins a comment:\n\n  {first} # {}",
-        rest.trim()
-    ))
+    let rest = rest.trim().to_owned();
+    Err(Fault::Sentinel { first: first.to_owned(), own: own.to_owned(), rest })
 }
 
-/// The text of a directive. What stands between triple quotes has quotes as in a shell in their place.
+/// The text of a directive, with values in triple quotes replaced by values in the quotes of a shell.
 enum Text {
     Whole(String),
-    /// It ends with a triple quote, and the value is on the lines that follow.
+    /// The text ends with a triple quote, and the value is on the lines that follow.
     Open(String, &'static str),
 }
 
-/// Reads the triple quotes of a line. `None` if one is not closed, and is not the end of the line.
+/// Replaces the triple quotes of a line. `None` if one is neither closed nor at the end of the line.
 fn unquoted(line: &str) -> Option<Text> {
     let (mut text, mut rest) = (String::new(), line);
     loop {
@@ -136,7 +161,8 @@ fn unquoted(line: &str) -> Option<Text> {
     }
 }
 
-/// The value before a triple quote, and the rest. Of more quotes in a row the last three close it.
+/// The value before a triple quote, and the rest. If there are more than three quotes in a row, the last three close
+/// it.
 fn closed<'a>(text: &'a str, quote: &str) -> Option<(&'a str, &'a str)> {
     let first = text.find(quote)?;
     let run = text.get(first..)?.chars().take_while(|c| quote.starts_with(*c)).count();
@@ -144,7 +170,7 @@ fn closed<'a>(text: &'a str, quote: &str) -> Option<(&'a str, &'a str)> {
     Some((value, after.strip_prefix(quote)?))
 }
 
-/// A text in quotes. A backslash takes the next character as it is, so any text can be quoted.
+/// A text in quotes. A backslash precedes each quote and backslash, so any text can be quoted.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
@@ -162,12 +188,12 @@ mod tests {
 
     use super::*;
 
-    fn options(script: &str) -> Result<Vec<String>, String> {
+    fn options(script: &str) -> Result<Vec<String>, DirectiveError> {
         let found = directives("job.sh", script)?;
         Ok(found.into_iter().flat_map(|directive| directive.words).collect())
     }
 
-    /// As a running Flux reads these scripts.
+    /// The scripts are read as a running Flux reads them.
     #[test]
     fn directives_are_read_as_flux_reads_them() {
         for (script, expected) in [
@@ -253,7 +279,7 @@ mod tests {
                 "job.sh: line 3: sentinel changed from '# flux:' to '#flux:'",
             ),
         ] {
-            let refused = options(&format!("#!/bin/sh\n{script}")).unwrap_err();
+            let refused = options(&format!("#!/bin/sh\n{script}")).unwrap_err().to_string();
             assert!(refused.starts_with(text), "{refused}");
         }
     }

@@ -1,5 +1,5 @@
-//! `--parent` and `--root` in front of a command: it goes to a manager further out, as a script in a job needs it that
-//! submits to, or asks, the manager of that job.
+//! `--parent` and `--root` in front of a command: the command goes to a manager further out. A script in a job needs
+//! this to submit to, or query, the manager of that job.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -13,7 +13,7 @@ use crate::cli::instance::uri::{connect, parent};
 use crate::client::Client;
 use crate::rpc::uri;
 
-/// The variable with the keys of the job as which the left manager runs.
+/// The variable with the namespace of the job that the inner manager runs as.
 const NAMESPACE: &str = "FLUX_KVS_NAMESPACE";
 
 /// The options in front of a command.
@@ -28,18 +28,18 @@ pub(in crate::cli) struct OutwardArgs {
 }
 
 impl OutwardArgs {
-    /// Whether the command goes to another manager than the present one.
+    /// Whether the command goes to a manager other than the present one.
     pub(in crate::cli) fn is_given(self) -> bool {
         self.parent > 0 || self.root
     }
 
-    /// How many managers the command leaves, at most.
+    /// The maximum number of levels that the command goes up.
     fn levels(self) -> usize {
         if self.root { usize::MAX } else { self.parent.into() }
     }
 }
 
-/// Runs the command of these words in this process, with the address of the manager further out.
+/// Replaces this process with the command of these words, with the address of the manager further out.
 pub(in crate::cli) fn run(args: OutwardArgs, words: &[OsString]) -> ExitCode {
     let name = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
     session::run(&name, Family::Compiled, async {
@@ -54,13 +54,13 @@ pub(in crate::cli) fn run(args: OutwardArgs, words: &[OsString]) -> ExitCode {
     })
 }
 
-/// A manager further out, and the job there as which the way into it leads.
+/// A manager further out, and the namespace of the job there that leads to the present manager.
 struct Outer {
     address: String,
     namespace: String,
 }
 
-/// The manager that many levels up, or the outermost one. `None` for the present one.
+/// The manager `levels` levels up, or the outermost one. `None` if that is the present one.
 async fn outer(levels: usize) -> Result<Option<Outer>, CliError> {
     let mut client = Client::connect().await?;
     let mut found = None;

@@ -30,7 +30,7 @@ pub(in crate::cli) struct ProxyArgs {
 pub(in crate::cli) fn run(args: ProxyArgs) -> ExitCode {
     session::run(COMMAND, Family::Compiled, async {
         let address = resolve(&args.target, false).await?;
-        // Before the command is started: its commands would each fail with the same message.
+        // Checked before the command starts: its commands would each fail with the same message.
         let path = uri::to_path(&address).map_err(CliError::failure)?;
         drop(Client::connect_to(&path).await?);
         let words = match args.command {
@@ -50,9 +50,9 @@ async fn run_with(address: &str, words: &[OsString]) -> Result<u8, CliError> {
     let mut command = tokio::process::Command::new(program);
     command.args(arguments);
     command.env(uri::VARIABLE, address).env(uri::FLUX_VARIABLE, address);
-    // A rank of the manager whose task this is.
+    // The rank belongs to the manager that this process is a task of, not to the other one.
     command.env_remove(RANK);
-    // The terminal sends Ctrl-C to the command, too; this process ends with it.
+    // The terminal also sends Ctrl-C to the command, so this process ignores it and ends when the command does.
     let _interrupts = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())?;
     let _quits = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::quit())?;
     let status = command.status().await.map_err(|error| {

@@ -11,9 +11,9 @@ use jobtap_core::host::{HostKind, Load, PluginDescriptor};
 use jobtap_core::sched::SchedulerDescriptor;
 use serde_json::{Value, json};
 
-use crate::cli::common::format::columns::{Column, Side, table};
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
+use crate::columns::{Column, Side, table};
 use crate::composition::{Composition, CompositionError, PluginInfo, own};
 use crate::linked;
 
@@ -62,7 +62,7 @@ pub(super) fn run(args: &AvailableArgs) -> Result<u8, CliError> {
     Ok(0)
 }
 
-/// Prints what a file was made of. Its plugins can't be asked, since it isn't loaded.
+/// Prints what a file was made of. Its plugins can't be queried, since it isn't loaded.
 fn inside(file: &Composition, args: &AvailableArgs) -> Result<u8, CliError> {
     if args.sbom {
         session::print(&format!("{:#}\n", file.sbom))?;

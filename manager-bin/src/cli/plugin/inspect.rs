@@ -2,10 +2,10 @@
 //! schema of a plugin's configuration.
 
 use super::unknown::{Among, explain};
-use crate::cli::common::format::columns::{Column, Side, table};
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::client::Client;
+use crate::columns::{Column, Side, table};
 use crate::rpc::services::plugin::{GetSchema, Jobtap, Loaded, Plugins, Query, QueryShadow};
 
 /// Options of `plugin list`.

@@ -19,8 +19,8 @@ use crate::daemon::config::{merge, nest};
 use crate::rpc::services::plugin::{Jobtap, LoadShadow, Reload, RemoveShadow};
 pub(super) use unknown::{Among, explain};
 
-/// The name of the command in messages. For `flux jobtap` it is Flux's, since scripts look for it; ours would be
-/// named twice by it.
+/// The name of the command in messages. In a program called `flux` it is Flux's, since scripts search for it; in
+/// `jobtap`, messages would say that name twice.
 fn command() -> &'static str {
     match Prog::current().is_flux() {
         true => "jobtap",

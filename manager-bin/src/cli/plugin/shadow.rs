@@ -1,14 +1,14 @@
-//! `plugin shadow`, `plugin promote` and `plugin demote`: show what a shadow would have done otherwise, put it
-//! live, and make a live plugin a shadow.
+//! `plugin shadow`, `plugin promote` and `plugin demote`: show what a shadow would have done differently, make it live,
+//! and make a live plugin a shadow.
 
 use jobtap_core::engine::{ShadowDifference, ShadowReport};
 
-use crate::cli::common::format::columns::{Column, Side, table};
 use crate::cli::common::format::fsd;
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::client::Client;
 use crate::clock;
+use crate::columns::{Column, Side, table};
 use crate::rpc::services::plugin::{Demote, GetShadow, Promote};
 use crate::users::Users;
 

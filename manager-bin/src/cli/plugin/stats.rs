@@ -1,10 +1,10 @@
 //! `plugin stats`: prints how often handlers were called, their errors and panics, and how long they took.
 
 use super::unknown::{Among, explain};
-use crate::cli::common::format::columns::{Column, Side, table};
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::client::Client;
+use crate::columns::{Column, Side, table};
 use crate::rpc::services::plugin::{Bucket, GetStats, Handler, PluginStats, Stats, Threads};
 
 /// Options and arguments of `plugin stats`.
@@ -32,7 +32,7 @@ const COLUMNS: [Column; 8] = [
     Column("P99", Side::Right),
 ];
 
-/// Of work that computes or blocks for long.
+/// The columns for work that computes or blocks for long.
 const THREADS: [Column; 4] = [
     Column("PLUGIN", Side::Left),
     Column("RUNNING", Side::Right),
@@ -88,7 +88,7 @@ fn thread_row(plugin: &PluginStats) -> Vec<String> {
     std::iter::once(plugin.name.clone()).chain(counts).collect()
 }
 
-/// The rows of a table. `of` returns those of a handler of the named plugin.
+/// The rows of a table. `of` returns the rows of a handler of the named plugin.
 fn rows(
     stats: &Stats,
     of: impl Fn(&str, &Handler) -> Vec<Vec<String>>,

@@ -1,12 +1,12 @@
 //! `queue enable`, `queue disable`, `queue start` and `queue stop`: change the state of queues.
 
-use super::QueueName;
+use super::name::QueueName;
 use super::status::{Shown, names, show};
 use crate::cli::common::message::CliError;
 use crate::client::Client;
 use crate::rpc::services::queue::{Enable, Start};
 
-/// The reason of Flux for a queue that is disabled without one.
+/// Flux's reason for a queue that is disabled without one.
 const DEFAULT_REASON: &str = "disabled by administrator";
 
 /// The options of all four commands.

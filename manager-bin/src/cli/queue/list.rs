@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 
 use jiff::tz::TimeZone;
 
-use super::COMMAND;
+use super::name::COMMAND;
 use super::row::QueueRow;
 use crate::cli::common::format::named::NamedFormats;
 use crate::cli::common::format::{RenderOptions, Template, render, sort_rows};
@@ -77,18 +77,18 @@ pub(super) async fn run(client: &Client, args: &ListArgs) -> Result<u8, CliError
     let table = render(&template, &rows, &options).map_err(CliError::failure)?;
     let filled = table.lines.iter().filter(|line| !line.trim().is_empty());
     let lines: String = table.header.iter().chain(filled).map(|line| format!("{line}\n")).collect();
-    // The rendered fields have been escaped already, except for the colours.
+    // The rendered fields have been escaped already, except for the colors.
     session::print_painted(&lines)?;
     Ok(0)
 }
 
-/// Returns true if the output is coloured.
+/// Returns true if the output is colored.
 fn colors() -> bool {
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     !no_color && io::stdout().is_terminal()
 }
 
-/// The rows of the queues in `lists`, each of names that are separated by commas, or of all queues.
+/// The rows of the queues in `lists`, each a list of names separated by commas, or of all queues.
 fn chosen_rows(
     overview: Overview,
     lists: &[String],

@@ -1,6 +1,6 @@
 //! `queue status`, and the lines about the state of queues that other subcommands print as well.
 
-use super::QueueName;
+use super::name::QueueName;
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::client::Client;
@@ -30,7 +30,7 @@ pub(super) struct Shown {
 /// Runs `queue status`.
 pub(super) async fn run(client: &Client, args: &StatusArgs) -> Result<u8, CliError> {
     let shown = Shown { submission: true, scheduling: true, counts: args.verbose };
-    // As in Flux, where the counts are those of all queues and not of one.
+    // As in Flux, the counts are those of all queues, so all queues are shown.
     let name = args.name.get()?.filter(|_| !args.verbose);
     show(client, name, shown).await?;
     Ok(0)

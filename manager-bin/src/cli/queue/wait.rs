@@ -11,7 +11,7 @@ use crate::client::{Client, RpcError};
 use crate::rpc::services::job_list::GetStats;
 use crate::rpc::services::queue::{Drain, Idle, Pending};
 
-/// How often it is found out how many jobs are left.
+/// The interval between requests for the number of jobs that are left.
 const EACH: Duration = Duration::from_secs(1);
 
 /// Options of `queue drain`.
@@ -62,7 +62,7 @@ enum Counted {
     Running,
 }
 
-/// Waits for a response, and meanwhile tells who watches how many jobs are left.
+/// Waits for a response, and meanwhile shows on a terminal how many jobs are left.
 async fn watched<T>(
     client: &Client,
     work: &Work,
@@ -70,7 +70,7 @@ async fn watched<T>(
     response: impl Future<Output = T>,
 ) -> T {
     let tell = async {
-        // Not at once: most often no job is left. And without a terminal the manager is not asked at all.
+        // Not at once, since most often no job is left, and not at all without a terminal.
         while work.is_watched() {
             tokio::time::sleep(EACH).await;
             let Ok(stats) = client.call(GetStats {}).await else { break };
@@ -100,7 +100,7 @@ async fn wait<T>(
     let timeout = timeout.map_err(|_| CliError::failure("invalid Flux standard duration"))?;
     let response = match timeout.and_then(Fsd::to_duration) {
         None => response.await,
-        // As in Flux, which doesn't look whether the response is there.
+        // As in Flux, which doesn't check whether the response has arrived.
         Some(Duration::ZERO) => return Err(CliError::failure(format!("{command}: timeout"))),
         Some(timeout) => tokio::time::timeout(timeout, response)
             .await

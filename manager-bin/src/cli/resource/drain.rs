@@ -1,9 +1,9 @@
-//! `resource drain` and `resource undrain`: drain nodes, list drained nodes, and undo it.
+//! `resource drain` and `resource undrain`: drain nodes, list drained nodes, and undrain nodes.
 
 use super::listing::ListingArgs;
+use super::messages::{COMMAND, refused};
 use super::selection::NodeArgs;
 use super::status::{Nodes, StatusRow};
-use super::{COMMAND, refused};
 use crate::cli::common::format::named::NamedFormats;
 use crate::cli::common::message::{CliError, Prog};
 use crate::cli::common::session;
@@ -58,8 +58,8 @@ pub(super) struct UndrainArgs {
     words: Vec<String>,
 }
 
-/// Splits the words after the options into targets and a reason, of which words that look like options are parts
-/// too. `None` without words. A `--` after the targets is no part of the reason.
+/// Splits the words after the options into targets and a reason, which may contain words that look like options. `None`
+/// without words. A `--` after the targets is not part of the reason.
 fn split(words: &[String]) -> Option<(String, Option<String>)> {
     let (targets, reason) = words.split_first()?;
     let reason = match reason.split_first() {
@@ -69,7 +69,7 @@ fn split(words: &[String]) -> Option<(String, Option<String>)> {
     Some((targets.clone(), joined(reason)))
 }
 
-/// The mode of the request for the options, which is also about nodes that are in the wanted state already.
+/// The mode of the request, which determines what happens to nodes that are in the wanted state already.
 fn mode(force: u8, update: bool) -> Result<Option<String>, CliError> {
     let mode = match (force, update) {
         (0, false) => None,

@@ -6,9 +6,9 @@ use jobtap_core::eventlog::EventEntry;
 use jobtap_core::job::Fsd;
 use jobtap_core::resource::{Hostlist, Idset, ResourceSet};
 
-use super::list::resources;
-use super::refused;
+use super::messages::refused;
 use crate::cli::common::message::CliError;
+use crate::cli::common::resources::resources;
 use crate::cli::job::FormatArgs;
 use crate::cli::job::has_context;
 use crate::client::Client;
@@ -98,7 +98,7 @@ async fn print(client: &Client, args: &EventlogArgs) -> Result<u8, CliError> {
     Ok(0)
 }
 
-/// The ranks of the nodes whose events are asked for, which have to exist: a misspelt one would be waited for in vain.
+/// The ranks of the nodes whose events are wanted. They must exist: a misspelled one would be awaited forever.
 fn targets(text: &str, all: &ResourceSet) -> Result<Idset, CliError> {
     if let Ok(ranks) = text.parse::<Idset>() {
         let unknown = ranks.difference(&all.ranks());
@@ -117,7 +117,7 @@ fn targets(text: &str, all: &ResourceSet) -> Result<Idset, CliError> {
     }
 }
 
-/// Returns true if the event names one of the nodes, under `idset` or, as the first one of a run, under `ranks`.
+/// Returns true if the event names one of the nodes, in `idset` or, in the first event of a manager's run, in `ranks`.
 fn concerns(event: &EventEntry, ranks: &Idset) -> bool {
     let field = |key| event.context.as_ref()?.get(key)?.as_str();
     let named = field("idset").or_else(|| field("ranks"));

@@ -1,19 +1,19 @@
 //! The queues that users have hidden from `resource list`: `list.hidden-queues` in `flux-resource.toml`.
 //!
-//! A site has queues that contain all nodes, which would be named in each line.
+//! A site may have queues that contain all nodes and would appear in each line.
 
 use std::ffi::OsString;
 
 use serde_json::Value;
 
-use super::COMMAND;
+use super::messages::COMMAND;
 use crate::cli::common::format::files::ConfigFile;
 use crate::cli::common::message::CliError;
 
 /// The key in the table of `resource list`.
 pub(super) const KEY: &str = "hidden-queues";
 
-/// The names of the queues that are shown only where a user asks for them.
+/// The names of the queues that are shown only if a user asks for them.
 ///
 /// # Errors
 /// A file is malformed; the text names it.

@@ -4,17 +4,17 @@ use std::borrow::Cow;
 
 use jiff::tz::TimeZone;
 use jobtap_core::resource::{Idset, ResourceSet};
-use serde_json::Value;
 
 use super::hidden;
 use super::listing::{EmptyArgs, Listing, ListingArgs};
+use super::messages::{COMMAND, refused};
 use super::selection::{NodeArgs, Queues};
 use super::unavailable::Maintenance;
-use super::{COMMAND, refused};
 use crate::cli::common::format::named::NamedFormats;
 use crate::cli::common::format::{FieldValue, Row};
 use crate::cli::common::json::resource_line;
 use crate::cli::common::message::CliError;
+use crate::cli::common::resources::resources;
 use crate::cli::common::session;
 use crate::cli::common::when::now;
 use crate::client::Client;
@@ -106,7 +106,7 @@ impl Resources {
         let (all, down) = (resources("all", &sched.all)?, resources("down", &sched.down)?);
         let allocated = resources("allocated", &sched.allocated)?;
         let status = client.call(GetStatus {}).await.map_err(|error| refused(&error))?;
-        let maintenance = Maintenance::of(&status, now(), &TimeZone::UTC).current_ranks();
+        let maintenance = Maintenance::from_status(&status, now(), &TimeZone::UTC).current_ranks();
         let queues = Queues::fetch(client).await;
         let selected = nodes.ranks(&all, &queues)?;
         Ok(Self { all, down, allocated, maintenance, queues, selected })
@@ -125,11 +125,6 @@ impl Resources {
         };
         set.with_ranks(&self.selected)
     }
-}
-
-/// Parses the set of resources in the member `key` of a response.
-pub(in crate::cli) fn resources(key: &str, r: &Value) -> Result<ResourceSet, CliError> {
-    r.to_string().parse().map_err(|error| CliError::failure(format!("{key}: {error}")))
 }
 
 fn states(text: &str) -> Result<Vec<&str>, CliError> {
@@ -169,8 +164,8 @@ pub(super) async fn run(client: &Client, args: &ListArgs) -> Result<u8, CliError
     Ok(0)
 }
 
-/// The rows of all states together, where the states aren't displayed: those that show the same queues and properties
-/// are one.
+/// Merges the rows of all states, for a listing that doesn't display states: rows that show the same queues and
+/// properties become one.
 fn merged(rows: Vec<ListRow>) -> Vec<ListRow> {
     let mut merged: Vec<ListRow> = Vec::new();
     for row in rows {
@@ -187,7 +182,7 @@ pub(super) async fn info(client: &Client, args: &InfoArgs) -> Result<u8, CliErro
     // As in Flux, an empty list of states means all of them here; other commands refuse it.
     let states = if args.states.is_empty() { "all" } else { &args.states };
     let set = union(client, states, &args.nodes).await?;
-    // As in Flux, there is no line about nodes that were asked for and don't exist.
+    // As in Flux, nothing is printed if none of the requested nodes exist.
     if set.is_empty() && args.nodes.includes() {
         return Ok(0);
     }
@@ -274,7 +269,7 @@ fn split(
     let mut rows: Vec<(ListRow, Idset)> = Vec::new();
     for (names, ranks) in groups {
         let plain: Vec<&str> = names.iter().copied().filter(|p| !queues.has(p)).collect();
-        let mut named = queues.of(&names);
+        let mut named = queues.for_properties(&names);
         named.retain(|queue| selected.contains(queue));
         let texts = [named, names, plain].map(|texts| texts.join(","));
         let [queue, properties, propertiesx] =
@@ -339,7 +334,7 @@ mod tests {
         });
         let set = resources("all", &json!({"version": 1, "execution": execution})).unwrap();
         let queues = Queues::from_config(&json!({"q1": {"requires": ["big"]}}));
-        let listing = Listing::of::<ListRow>("{queue} {properties} {propertiesx}");
+        let listing = Listing::from_format::<ListRow>("{queue} {properties} {propertiesx}");
         let rows = split("free", &set, &queues, &["q1"], &listing);
         let shown =
             |row: &ListRow| [&row.queue, &row.properties, &row.propertiesx].map(String::clone);

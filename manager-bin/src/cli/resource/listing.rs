@@ -38,12 +38,13 @@ pub(super) struct EmptyArgs {
 pub(in crate::cli) struct Listing {
     template: Template,
     header: bool,
-    /// Whether lines are coloured.
+    /// Whether lines are colored.
     pub(super) color: bool,
 }
 
 impl ListingArgs {
-    /// The listing for the options, with these formats and those of the user. Returns `None` after it has printed help about formats.
+    /// The listing for the options, with these formats and those of the user. Returns `None` after it has printed help
+    /// about formats.
     pub(in crate::cli) fn listing<R: Row>(
         &self,
         formats: NamedFormats,
@@ -76,7 +77,7 @@ impl ListingArgs {
 impl Listing {
     /// A listing with this format.
     #[cfg(test)]
-    pub(super) fn of<R: Row>(format: &str) -> Self {
+    pub(super) fn from_format<R: Row>(format: &str) -> Self {
         let template = Template::parse::<R>(format).unwrap_or_else(|error| panic!("{error}"));
         Self { template, header: false, color: false }
     }
@@ -91,7 +92,7 @@ impl Listing {
         self.template.has(field)
     }
 
-    /// Without colours, removes the columns of the fields that begin and end them.
+    /// Without colors, removes the columns of the fields that begin and end them.
     pub(super) fn without_colors(mut self, fields: &[&str]) -> Self {
         if !self.color {
             self.template.remove(fields);
@@ -110,7 +111,7 @@ impl Listing {
             text += line;
             text.push('\n');
         }
-        // The rendered fields have been escaped already, except for the colours.
+        // The rendered fields have been escaped already, except for the colors.
         session::print_painted(&text)
     }
 }

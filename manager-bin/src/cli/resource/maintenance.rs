@@ -3,12 +3,12 @@
 use jiff::tz::TimeZone;
 
 use super::drain::joined;
-use super::refused;
-use crate::cli::common::format::columns::{Column, Side, table};
+use super::messages::refused;
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::cli::common::when::{self, parse_when};
 use crate::client::Client;
+use crate::columns::{Column, Side, table};
 use crate::rpc::services::resource::{AddMaintenance, GetStatus, Maintenance, RemoveMaintenance};
 
 /// Arguments of `resource maintenance`.

@@ -6,6 +6,7 @@ mod hidden;
 mod list;
 mod listing;
 mod maintenance;
+mod messages;
 mod offline;
 mod reload;
 mod selection;
@@ -14,17 +15,12 @@ mod unavailable;
 
 use std::process::ExitCode;
 
-pub(super) use list::resources;
 pub(super) use listing::ListingArgs;
 pub(super) use selection::included;
 
-use super::common::message::CliError;
+use self::messages::COMMAND;
 use super::common::session;
 use super::common::usage::Family;
-use crate::rpc::RpcError;
-
-/// The name of this command in messages.
-const COMMAND: &str = "resource";
 
 /// Arguments of `resource`.
 #[derive(Debug, clap::Args)]
@@ -76,9 +72,4 @@ pub(crate) fn run(args: ResourceArgs) -> ExitCode {
         ResourceCommand::Reload(args) => reload::run(&client, &args).await,
         ResourceCommand::Eventlog(args) => eventlog::run(&client, &args).await,
     })
-}
-
-/// The error message of these commands for an error response, which has the form of Flux.
-fn refused(error: &RpcError) -> CliError {
-    CliError::failure(format!("[Errno {}] {error}", error.errno))
 }

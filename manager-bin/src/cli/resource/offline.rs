@@ -1,7 +1,7 @@
 //! `resource offline` and `resource online`: declare nodes lost, and online again.
 
 use super::drain::joined;
-use super::refused;
+use super::messages::refused;
 use crate::cli::common::message::CliError;
 use crate::client::Client;
 use crate::rpc::services::resource::{Offline, Online};

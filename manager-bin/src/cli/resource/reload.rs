@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use jobtap_core::resource::ResourceSet;
 use serde_json::Value;
 
-use super::refused;
+use super::messages::refused;
 use crate::cli::common::message::{CliError, system_text};
 use crate::client::Client;
 use crate::files::input;

@@ -105,7 +105,7 @@ impl Queues {
     }
 
     /// The queues to which a node with these properties belongs.
-    pub(super) fn of(&self, properties: &[&str]) -> Vec<&str> {
+    pub(super) fn for_properties(&self, properties: &[&str]) -> Vec<&str> {
         let has = |required: &str| match required.strip_prefix('^') {
             Some(unwanted) => !properties.contains(&unwanted),
             None => properties.contains(&required),
@@ -121,7 +121,7 @@ impl Queues {
     }
 
     /// The queues that a listing names: those of the options, otherwise all but the hidden ones. A virtual queue has no
-    /// nodes of its own, so that its parent is named for it.
+    /// nodes of its own, so its parent is named instead.
     pub(super) fn shown<'a>(&'a self, nodes: &'a NodeArgs, hidden: &[String]) -> Vec<&'a str> {
         let Some(asked) = nodes.queues() else {
             let own = self.0.iter().filter(|(_, queue)| queue.parent.is_none());
@@ -162,8 +162,8 @@ mod tests {
             "night": {"parent": "batch"},
             "rest": {"requires": ["^big"]},
         }));
-        assert_eq!(queues.of(&["big", "gpu"]), ["batch", "night"]);
-        assert_eq!(queues.of(&["gpu"]), ["rest"]);
+        assert_eq!(queues.for_properties(&["big", "gpu"]), ["batch", "night"]);
+        assert_eq!(queues.for_properties(&["gpu"]), ["rest"]);
         assert_eq!(queues.shown(&nodes(None), &[]), ["batch", "rest"]);
         assert_eq!(queues.shown(&nodes(Some("rest,night,batch")), &[]), ["rest", "batch"]);
     }

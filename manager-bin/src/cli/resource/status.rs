@@ -5,14 +5,14 @@ use std::borrow::Cow;
 use jiff::tz::TimeZone;
 use jobtap_core::resource::{Idset, ResourceSet};
 
-use super::list::resources;
 use super::listing::{EmptyArgs, Listing, ListingArgs, is_utf8};
+use super::messages::{COMMAND, refused};
 use super::selection::{NodeArgs, Queues};
 use super::unavailable::{Maintenance, Unavailable, all_ranks, drained};
-use super::{COMMAND, refused};
 use crate::cli::common::format::named::NamedFormats;
 use crate::cli::common::format::{FieldValue, Row};
 use crate::cli::common::message::{CliError, Prog};
+use crate::cli::common::resources::resources;
 use crate::cli::common::when::now;
 use crate::client::Client;
 use crate::rpc::services::resource::GetStatus;
@@ -78,7 +78,7 @@ const STATES: [&str; 9] = [
     "reserved",
 ];
 
-/// The fields that show in which state nodes are.
+/// The fields that depend on the state of nodes.
 const STATE_FIELDS: [&str; 7] =
     ["state", "statex", "status", "up", "up.ascii", "color_up", "color_off"];
 
@@ -126,7 +126,7 @@ impl Nodes {
             allocated: ranks("allocated", &status.allocated)?,
             housekeeping: ranks("housekeeping", &status.housekeeping)?,
             drained: drained(&status),
-            maintenance: Maintenance::of(&status, now(), &TimeZone::system()),
+            maintenance: Maintenance::from_status(&status, now(), &TimeZone::system()),
             all,
             selected,
         })
@@ -250,7 +250,7 @@ impl Nodes {
     }
 }
 
-/// Which lines the options ask for.
+/// The lines that the options select.
 struct Chosen {
     /// The words of `--states`; `None` without the option.
     words: Option<Vec<String>>,
@@ -264,7 +264,7 @@ impl Chosen {
         let words: Option<Vec<String>> = words;
         let unknown = words.iter().flatten().find(|word| !CHOICES.contains(&word.as_str()));
         if let Some(word) = unknown {
-            // As in Flux, the known ones are told too, below the error.
+            // As in Flux, the valid states are printed too, below the error.
             let text = format!("Invalid resource state {word} specified");
             let known =
                 Prog::current().info(COMMAND, format!("valid states: {}", CHOICES.join(",")));
@@ -277,8 +277,7 @@ impl Chosen {
         self.words.iter().flatten().any(|named| named == word)
     }
 
-    /// The states that have lines. With `online` or `offline` alone they are those that are listed without
-    /// the option.
+    /// The states that are listed. With only `online` or `offline`, they are the same as without the option.
     fn states(&self) -> impl Iterator<Item = &'static str> {
         let usual = !STATES.iter().any(|state| self.names_state(state)) && !self.names("all");
         STATES.into_iter().filter(move |state| match usual {
@@ -291,14 +290,15 @@ impl Chosen {
         self.names(state) || (self.names("drain") && matches!(state, "draining" | "drained"))
     }
 
-    /// Whether lines of nodes that are online, or offline, are shown.
+    /// Whether lines of online nodes (`up`), or of offline nodes, are shown.
     fn shows(&self, up: bool) -> bool {
         let (online, offline) = (self.names("online"), self.names("offline"));
         if up { online || !offline } else { offline || !online }
     }
 
-    /// Whether a state has a line without nodes: when the option names it, or all of its kind. Flux knows no
-    /// maintenance, and has no such line of drained nodes that are offline.
+    /// Whether a state has a line even without nodes: if `--states` is given, or the options ask for empty lines.
+    /// Maintenance, which Flux doesn't know, must be named for that. As in Flux, there is no such line of drained nodes
+    /// that are offline.
     fn shows_empty(&self, state: &str, up: bool) -> bool {
         if matches!(state, "maintenance" | "reserved") && !self.names(state) {
             return false;
@@ -328,7 +328,7 @@ pub(super) async fn run(client: &Client, args: &StatusArgs) -> Result<u8, CliErr
     Ok(0)
 }
 
-/// The rows of all states together, where neither the states nor who is online is displayed.
+/// Merges the rows of all states, for a listing that displays neither the states nor which nodes are online.
 fn merged(rows: Vec<StatusRow>, all: &ResourceSet) -> Vec<StatusRow> {
     let mut merged = Vec::new();
     for row in rows {
@@ -337,7 +337,7 @@ fn merged(rows: Vec<StatusRow>, all: &ResourceSet) -> Vec<StatusRow> {
     merged
 }
 
-/// Adds a row to those that differ from each other in more than their nodes.
+/// Adds a row, or only its nodes if there is a row that differs in nothing else.
 fn merge(rows: &mut Vec<StatusRow>, row: StatusRow, all: &ResourceSet) {
     match rows.iter_mut().find(|known| known.differs_only_in_nodes(&row)) {
         Some(known) => known.add(&row, all),
@@ -452,7 +452,7 @@ mod tests {
 
     #[test]
     fn status_lines_have_their_own_order() {
-        let listing = Listing::of::<StatusRow>("{state} {nnodes} {ranks}");
+        let listing = Listing::from_format::<StatusRow>("{state} {nnodes} {ranks}");
         let listed =
             |states: &str| lines(&nodes().listed(&chosen(states), &listing), &listing).join(", ");
         assert_eq!(listed(""), "avail 1 0, draining 1 3, drained 2 1-2");
@@ -468,7 +468,7 @@ mod tests {
 
     #[test]
     fn nodes_that_are_offline_have_lines_of_their_own() {
-        let listing = Listing::of::<StatusRow>("{state} {nnodes} {ranks}");
+        let listing = Listing::from_format::<StatusRow>("{state} {nnodes} {ranks}");
         let mut nodes = nodes();
         nodes.online = "1-3".parse().unwrap();
         nodes.offline = "0".parse().unwrap();
@@ -483,7 +483,7 @@ mod tests {
     #[test]
     fn without_colours_their_columns_are_left_out_with_the_blanks_before_them() {
         let shown = |format: &str, color: bool| {
-            let mut listing = Listing::of::<StatusRow>(format);
+            let mut listing = Listing::from_format::<StatusRow>(format);
             listing.color = color;
             let listing = listing.without_colors(&["color_up", "color_off"]);
             lines(&nodes().listed(&chosen("avail"), &listing), &listing).join(", ")
@@ -498,7 +498,7 @@ mod tests {
     fn drained_nodes_of_one_reason_are_on_one_line() {
         let mut nodes = nodes();
         let drained = |nodes: &Nodes, format: &str| {
-            let listing = Listing::of::<StatusRow>(format);
+            let listing = Listing::from_format::<StatusRow>(format);
             lines(&nodes.drain_rows(&listing), &listing)
         };
         let format = "{state} {ranks} {reason}";

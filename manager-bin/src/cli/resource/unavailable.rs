@@ -9,7 +9,7 @@ use crate::rpc::services::resource::Status;
 pub(super) struct Unavailable {
     pub(super) ranks: Idset,
     pub(super) reason: String,
-    /// The time from which on they are unavailable, in seconds since the epoch. Can be in the future.
+    /// The start of their unavailability, in seconds since the epoch. It can be in the future.
     pub(super) timestamp: f64,
     pub(super) userid: Option<i64>,
 }
@@ -37,7 +37,7 @@ pub(super) fn drained(status: &Status) -> Vec<Unavailable> {
 impl Maintenance {
     /// The maintenance in a response of `resource.status`, at the time `now`. The reasons start with the end
     /// of current maintenance or with the beginning of planned maintenance, in the time zone `zone`.
-    pub(super) fn of(status: &Status, now: f64, zone: &TimeZone) -> Self {
+    pub(super) fn from_status(status: &Status, now: f64, zone: &TimeZone) -> Self {
         let mut found = Self::default();
         for plan in &status.maintenance {
             let from = plan.from.unwrap_or_default();
@@ -90,7 +90,7 @@ mod tests {
             {"ranks": "2-3", "from": 172_800.0, "to": null, "reason": "new disks"},
         ]});
         let status = serde_json::from_value(status).unwrap();
-        let found = Maintenance::of(&status, 10.0, &TimeZone::UTC);
+        let found = Maintenance::from_status(&status, 10.0, &TimeZone::UTC);
         let reasons =
             |groups: &[Unavailable]| groups.iter().map(|n| n.reason.clone()).collect::<Vec<_>>();
         assert_eq!(reasons(&found.current), ["until Jan02 00:00: firmware", ""]);

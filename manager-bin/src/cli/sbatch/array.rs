@@ -1,35 +1,50 @@
-//! Job arrays: the indexes of `--array`, for each of which a job is submitted.
+//! Job arrays: a job is submitted for each index of `--array`.
 
-/// The largest number of jobs of an array.
+use thiserror::Error;
+
+/// The maximum number of jobs in an array.
 const MOST: usize = 10_000;
 
-/// The largest index: that of Slurm's largest arrays.
+/// The maximum index, as in Slurm's largest arrays.
 const LARGEST: u32 = 4_000_000;
 
 /// The indexes of an array, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Indexes {
     pub(super) all: Vec<u32>,
-    /// How many of the jobs may run at once; `None` for all.
+    /// The maximum number of jobs that run at once; `None` for no limit.
     pub(super) at_once: Option<usize>,
+}
+
+/// A text that makes no array.
+#[derive(Debug, PartialEq, Eq, Error)]
+pub(super) enum IndexError {
+    #[error("'{0}' after % must be a number above 0")]
+    AtOnce(String),
+    #[error("'{0}' is no index: use N, N-M or N-M:STEP")]
+    NoIndex(String),
+    #[error("index {0} is larger than {LARGEST}")]
+    TooLarge(u32),
+    #[error("an array has at most {MOST} jobs")]
+    TooMany,
 }
 
 impl Indexes {
     /// Reads `0-15`, `1,3,5-7`, `0-15:4`, each with `%N` at the end for the number of jobs at once.
     ///
     /// # Errors
-    /// A message that says what is wrong.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    /// [`IndexError`].
+    pub(super) fn parse(text: &str) -> Result<Self, IndexError> {
         let (list, at_once) = match text.split_once('%') {
             Some((list, most)) => match most.parse::<usize>() {
                 Ok(most) if most > 0 => (list, Some(most)),
-                _ => return Err(format!("'{most}' after % must be a number above 0")),
+                _ => return Err(IndexError::AtOnce(most.to_owned())),
             },
             None => (text, None),
         };
         let mut all = Vec::new();
         for part in list.split(',') {
-            let wrong = || format!("'{part}' is no index: use N, N-M or N-M:STEP");
+            let wrong = || IndexError::NoIndex(part.to_owned());
             let number = |text: &str| text.parse::<u32>().map_err(|_| wrong());
             let (range, step) = match part.split_once(':') {
                 Some((range, step)) => (range, number(step)?),
@@ -44,11 +59,11 @@ impl Indexes {
                 return Err(wrong());
             }
             if last > LARGEST {
-                return Err(format!("index {last} is larger than {LARGEST}"));
+                return Err(IndexError::TooLarge(last));
             }
             all.extend((first..=last).step_by(usize::try_from(step).unwrap_or(usize::MAX)));
             if all.len() > MOST {
-                return Err(format!("an array has at most {MOST} jobs"));
+                return Err(IndexError::TooMany);
             }
         }
         all.sort_unstable();

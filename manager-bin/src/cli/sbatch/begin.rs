@@ -6,8 +6,8 @@ use jiff::{Span, Timestamp, Zoned};
 
 use crate::cli::common::when::parse_when;
 
-/// Reads a point in time, relative to `now`, in whole seconds since the epoch. A time of day that has passed
-/// is that of tomorrow. Returns `None` for what is no time.
+/// Reads a point in time, relative to `now`, in whole seconds since the epoch. A time of day that has passed means
+/// tomorrow. Returns `None` if the text is not a time.
 pub(super) fn parse(text: &str, now: f64, zone: &TimeZone) -> Option<u64> {
     let text = text.trim().to_ascii_lowercase();
     let whole = |seconds: f64| (seconds >= 0.0).then(|| seconds.ceil() as u64);
@@ -35,7 +35,7 @@ pub(super) fn parse(text: &str, now: f64, zone: &TimeZone) -> Option<u64> {
     let six_digits = text.len() == 6 && text.bytes().all(|byte| byte.is_ascii_digit());
     match date_of(day, &here) {
         Some(date) => seconds(&date.to_datetime(time).to_zoned(zone.clone()).ok()?),
-        // A date that doesn't exist, not seconds since the epoch.
+        // Six digits are a date that doesn't exist, not seconds since the epoch.
         None if six_digits => None,
         None => whole(parse_when(&text, now, zone).filter(|_| !text.starts_with(['-', '+']))?),
     }

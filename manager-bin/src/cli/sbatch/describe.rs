@@ -1,15 +1,16 @@
-//! What the options ask for, as Slurm's description of a request.
+//! The options as Slurm's description of a request.
 
 use jiff::tz::TimeZone;
 use jobtap_core::resource::Hostlist;
 use jobtap_core::slurm::{
     self, GRES_DISABLE_BIND, GRES_ENFORCE_BIND, JobDescriptor, KILL_INV_DEP, NO_KILL_INV_DEP,
     SPREAD_JOB, USE_DEFAULT_ACCT, USE_DEFAULT_PART, USE_DEFAULT_QOS, USE_DEFAULT_WCKEY,
-    USE_MIN_NODES, Value, check_tres, minutes_of,
+    USE_MIN_NODES, check_tres, minutes_of,
 };
 
 use super::array::Indexes;
 use super::begin;
+use super::error::{HostsError, RequestError, ValueError};
 use super::options::Setting;
 use crate::cli::submit::caller::Caller;
 use crate::files::input;
@@ -29,24 +30,24 @@ pub(super) struct Request {
     pub(super) quiet: bool,
     pub(super) verbose: bool,
     pub(super) wait: bool,
-    /// Variables that tell the script what was asked for, by options that are set.
+    /// Variables that tell the script which options are set.
     pub(super) told: Vec<(&'static str, String)>,
-    /// What the user should know.
+    /// Messages for the user.
     pub(super) warnings: Vec<String>,
-    /// The rules for the resource limits that the job has of the caller's; see
+    /// The rules that select which of the caller's resource limits the job inherits; see
     /// [`rlimit`](crate::cli::submit::rlimit).
     pub(super) rlimits: Vec<String>,
     /// The options that have no effect.
     pub(super) ignored: Vec<&'static str>,
-    /// The hosts of a file.
+    /// The file that names the hosts.
     pub(super) host_file: Option<String>,
     /// The number of tasks, if it was given.
     pub(super) tasks: Option<u32>,
-    /// The least and the most nodes, if they were given.
+    /// The minimum and the maximum number of nodes, if they were given.
     pub(super) nodes: Option<(u32, u32)>,
 }
 
-// The bits with which sbatch says what was asked for, as a slurmctld of 22.05 gets them.
+// The bits with which sbatch reports which options were given, as a slurmctld of 22.05 receives them.
 const JOB_NTASKS_SET: u64 = 1 << 14;
 const JOB_CPUS_SET: u64 = 1 << 15;
 
@@ -76,22 +77,30 @@ const MAIL: &[(&str, u16)] = &[
 ];
 
 impl Request {
-    /// Applies the settings in their order, so that the last of two holds.
+    /// Applies the settings in order, so that the last setting of an option counts.
     ///
     /// # Errors
-    /// A message that names the setting.
-    pub(super) fn of(settings: &[Setting], caller: &Caller) -> Result<Self, String> {
+    /// [`RequestError`], with the setting.
+    pub(super) fn from_settings(
+        settings: &[Setting],
+        caller: &Caller,
+    ) -> Result<Self, RequestError> {
         let mut request = Self::default();
         for setting in settings {
-            request
-                .apply(setting.name, &setting.value, caller)
-                .map_err(|text| format!("{}: {text}", setting.origin))?;
+            let applied = request.apply(setting.name, &setting.value, caller);
+            applied
+                .map_err(|fault| RequestError::Setting { origin: setting.origin.clone(), fault })?;
         }
         request.finish()?;
         Ok(request)
     }
 
-    fn apply(&mut self, name: &'static str, value: &str, caller: &Caller) -> Result<(), String> {
+    fn apply(
+        &mut self,
+        name: &'static str,
+        value: &str,
+        caller: &Caller,
+    ) -> Result<(), ValueError> {
         let desc = &mut self.desc;
         let text = || Some(value.to_owned()).filter(|value| !value.is_empty());
         match name {
@@ -111,7 +120,7 @@ impl Request {
             "constraint" => desc.features = text(),
             "container" => desc.container = text(),
             "contiguous" => desc.contiguous = 1,
-            "core-spec" => write(desc, "core_spec", u32::from(number::<u16>(value)?).into())?,
+            "core-spec" => desc.set("core_spec", u32::from(number::<u16>(value)?).into())?,
             "cores-per-socket" => desc.cores_per_socket = Some(number(value)?),
             "cpu-freq" => cpu_frequency(desc, value)?,
             "cpus-per-gpu" => {
@@ -144,8 +153,8 @@ impl Request {
             }
             "gres" => {
                 let list = if value == "none" { "" } else { value };
-                check_tres(list).map_err(|error| error.to_string())?;
-                write(desc, "gres", list.into())?;
+                check_tres(list)?;
+                desc.set("gres", list.into())?;
             }
             "gres-flags" => desc.bitflags |= gres_flags(value)?,
             "hold" => desc.priority = Some(0),
@@ -207,17 +216,18 @@ impl Request {
             "spread-job" => desc.bitflags |= SPREAD_JOB,
             "switches" => switches(desc, value)?,
             "test-only" => self.test_only = true,
-            "thread-spec" => write(desc, "thread_spec", u32::from(number::<u16>(value)?).into())?,
+            "thread-spec" => desc.set("thread_spec", u32::from(number::<u16>(value)?).into())?,
             "threads-per-core" => desc.threads_per_core = Some(positive(value)?),
             "time" => {
                 let limit = minutes(value)?;
-                // Slurm: a limit of zero asks for none.
+                // As in Slurm, a limit of zero means no limit.
                 desc.time_limit = Some(if limit == 0 { slurm::INFINITE } else { limit });
             }
             "time-min" => desc.time_min = Some(minutes(value)?),
             "tmp" => {
                 let size = u32::try_from(mebibytes(value)?);
-                desc.pn_min_tmp_disk = Some(size.map_err(|_| format!("'{value}' is too large"))?);
+                let large = |_| ValueError::TooLarge(value.to_owned());
+                desc.pn_min_tmp_disk = Some(size.map_err(large)?);
             }
             "use-min-nodes" => desc.bitflags |= USE_MIN_NODES,
             "verbose" => self.verbose = true,
@@ -226,20 +236,20 @@ impl Request {
             "wckey" => desc.wckey = text(),
             "wrap" => self.wrap = Some(value.to_owned()),
             "propagate" => self.rlimits = propagated(value)?,
-            // Plugins see what these ask for, and no part of the manager acts on it.
+            // Plugins see these options, but no part of the manager acts on them.
             "hint" => {
                 hint(desc, value)?;
                 self.ignore(name);
             }
             "power" => {
                 if value != "level" {
-                    return Err(format!("unknown flag '{value}': use level"));
+                    return Err(unknown("flag", value, "level"));
                 }
-                write(desc, "power_flags", 1_u32.into())?;
+                desc.set("power_flags", 1_u32.into())?;
                 self.ignore(name);
             }
             "get-user-env" | "profile" => self.ignore(name),
-            // Those that other parts of the command read, and one that asks for what is always so.
+            // Options that other parts of the command read, and one that asks for what is always the case.
             _ => {}
         }
         Ok(())
@@ -252,15 +262,15 @@ impl Request {
         }
     }
 
-    /// Sets a variable for the script, and returns the description for the option that is the reason.
+    /// Sets a variable for the script. Returns the description, for the option that sets the variable.
     fn tell(&mut self, variable: &'static str, value: &str) -> &mut JobDescriptor {
         self.told.retain(|(told, _)| *told != variable);
         self.told.push((variable, value.to_owned()));
         &mut self.desc
     }
 
-    /// Fills in what follows from the options, as Slurm does.
-    fn finish(&mut self) -> Result<(), String> {
+    /// Derives the remaining fields from the options, as Slurm does.
+    fn finish(&mut self) -> Result<(), RequestError> {
         if !self.ignored.is_empty() {
             let names: Vec<String> = self.ignored.iter().map(|name| format!("--{name}")).collect();
             let have = if names.len() == 1 { "has" } else { "have" };
@@ -268,9 +278,10 @@ impl Request {
             self.warnings.push(format!("warning: {names} {have} no effect here"));
         }
         if let Some(file) = self.host_file.take() {
-            let text = input::text(&file).map_err(|error| {
-                format!("{file}: {}", crate::cli::common::message::system_text(&error))
-            })?;
+            let text = match input::text(&file) {
+                Ok(text) => text,
+                Err(reason) => return Err(RequestError::HostFile { file, reason }),
+            };
             let words: Vec<&str> =
                 text.split([',', '\n', ' ', '\t']).filter(|word| !word.is_empty()).collect();
             self.desc.req_nodes = Some(hosts(&words.join(","))?.to_string());
@@ -282,7 +293,7 @@ impl Request {
         let per_node = desc.ntasks_per_node.map(u32::from);
         let mut nodes = self.nodes.map(|(least, most)| (least, Some(most)));
         nodes = nodes.or(named.map(|count| (count, None)));
-        // How many tasks there are follows from the nodes only if their number is fixed.
+        // The number of tasks follows from the nodes only if the number of nodes is fixed.
         let fixed = |(least, most): (u32, Option<u32>)| most.is_none_or(|most| most == least);
         let nodes_of_tasks = nodes.filter(|nodes| fixed(*nodes)).map(|(least, _)| least);
         let product = |nodes: u32| nodes.saturating_mul(per_node?).into();
@@ -318,47 +329,45 @@ impl Request {
     }
 }
 
-/// The name of a file for a stream; `none` is no file.
+/// The name of a file for a stream; `none` means no file.
 fn file(name: &str) -> Option<String> {
     let name = if name.eq_ignore_ascii_case("none") { "/dev/null" } else { name };
     Some(name.to_owned()).filter(|name| !name.is_empty())
 }
 
-fn write(desc: &mut JobDescriptor, field: &str, value: Value) -> Result<(), String> {
-    desc.set(field, value).map_err(|error| error.to_string())
+/// Refuses a word that isn't one of the `known` words.
+fn unknown(what: &'static str, word: &str, known: &str) -> ValueError {
+    ValueError::Word { what, word: word.to_owned(), known: known.to_owned() }
 }
 
-fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
-    text.trim().parse().map_err(|_| format!("invalid number '{text}'"))
+fn number<T: std::str::FromStr>(text: &str) -> Result<T, ValueError> {
+    text.trim().parse().map_err(|_| ValueError::Number(text.to_owned()))
 }
 
-fn positive<T: std::str::FromStr + Default + PartialEq>(text: &str) -> Result<T, String> {
+fn positive<T: std::str::FromStr + Default + PartialEq>(text: &str) -> Result<T, ValueError> {
     match number(text) {
-        Ok(number) if number == T::default() => Err("must be above 0".to_owned()),
+        Ok(number) if number == T::default() => Err(ValueError::NotPositive),
         other => other,
     }
 }
 
-fn signed(text: &str) -> Result<i64, String> {
+fn signed(text: &str) -> Result<i64, ValueError> {
     let text = text.trim();
     number(text.strip_prefix('+').unwrap_or(text))
 }
 
-fn minutes(text: &str) -> Result<u32, String> {
-    minutes_of(text).ok_or_else(|| {
-        format!("invalid time '{text}': use minutes, HH:MM:SS, D-HH:MM:SS or UNLIMITED")
-    })
+fn minutes(text: &str) -> Result<u32, ValueError> {
+    minutes_of(text).ok_or_else(|| ValueError::Duration(text.to_owned()))
 }
 
-fn time(text: &str, caller: &Caller) -> Result<u64, String> {
-    begin::parse(text, caller.now, &TimeZone::system()).ok_or_else(|| {
-        format!("invalid time '{text}': use now+1hour, 16:00, 2030-01-20T12:34 or tomorrow")
-    })
+fn time(text: &str, caller: &Caller) -> Result<u64, ValueError> {
+    let time = begin::parse(text, caller.now, &TimeZone::system());
+    time.ok_or_else(|| ValueError::Time(text.to_owned()))
 }
 
-/// A size in MiB. A part of one counts as a whole.
-fn mebibytes(text: &str) -> Result<u64, String> {
-    let wrong = || format!("invalid size '{text}': use MiB, or a number with K, M, G or T");
+/// A size in MiB, rounded up.
+fn mebibytes(text: &str) -> Result<u64, ValueError> {
+    let wrong = || ValueError::Size(text.to_owned());
     let upper = text.trim().to_ascii_uppercase();
     let upper = upper.strip_suffix('B').filter(|rest| !rest.is_empty()).unwrap_or(&upper);
     let end = upper.find(|c: char| !c.is_ascii_digit()).unwrap_or(upper.len());
@@ -371,42 +380,42 @@ fn mebibytes(text: &str) -> Result<u64, String> {
         "T" => count.checked_mul(1024 * 1024),
         _ => None,
     };
-    // The highest bit of the field says what the memory is for.
+    // The highest bit of the field says whether the memory is per CPU or per node.
     size.filter(|size| *size < 1 << 60).ok_or_else(wrong)
 }
 
 /// A number of GPUs, or several of types: `2`, `a100:2`, `a100:1,h100:1`.
-fn gpus(text: &str) -> Result<String, String> {
+fn gpus(text: &str) -> Result<String, ValueError> {
     let one = |entry: &str| {
         let count = entry.rsplit_once(':').map_or(entry, |(_, count)| count);
         number::<u32>(count)?;
-        check_tres(&format!("gpu:{entry}")).map_err(|error| error.to_string())?;
+        check_tres(&format!("gpu:{entry}"))?;
         Ok(format!("gres:gpu:{entry}"))
     };
-    let all: Result<Vec<String>, String> = text.split(',').map(one).collect();
+    let all: Result<Vec<String>, ValueError> = text.split(',').map(one).collect();
     all.map(|all| all.join(","))
 }
 
-fn hosts(text: &str) -> Result<Hostlist, String> {
-    text.parse::<Hostlist>().map_err(|error| format!("invalid hosts '{text}': {error}"))
+fn hosts(text: &str) -> Result<Hostlist, HostsError> {
+    text.parse::<Hostlist>().map_err(|error| HostsError { text: text.to_owned(), error })
 }
 
 /// `--exclusive[=user|mcs]`.
-fn exclusive(value: &str) -> Result<u16, String> {
+fn exclusive(value: &str) -> Result<u16, ValueError> {
     match value {
         "" | "exclusive" => Ok(slurm::JOB_SHARED_NONE),
         "user" => Ok(slurm::JOB_SHARED_USER),
         "mcs" => Ok(slurm::JOB_SHARED_MCS),
-        other => Err(format!("unknown value '{other}': use user, mcs or none")),
+        other => Err(unknown("value", other, "user, mcs or none")),
     }
 }
 
 /// `SOCKETS[:CORES[:THREADS]]`.
-fn extra_node_info(desc: &mut JobDescriptor, value: &str) -> Result<(), String> {
-    let parts: Result<Vec<u16>, String> = value.split(':').map(positive).collect();
+fn extra_node_info(desc: &mut JobDescriptor, value: &str) -> Result<(), ValueError> {
+    let parts: Result<Vec<u16>, ValueError> = value.split(':').map(positive).collect();
     let parts = parts?;
     if parts.len() > 3 {
-        return Err("more than three numbers".to_owned());
+        return Err(ValueError::MoreThanThree);
     }
     let part = |index: usize| parts.get(index).copied();
     desc.sockets_per_node = part(0);
@@ -415,59 +424,65 @@ fn extra_node_info(desc: &mut JobDescriptor, value: &str) -> Result<(), String> 
     Ok(())
 }
 
-fn gres_flags(value: &str) -> Result<u64, String> {
+fn gres_flags(value: &str) -> Result<u64, ValueError> {
     value.split(',').try_fold(0, |flags, flag| match flag {
         "enforce-binding" => Ok(flags | GRES_ENFORCE_BIND),
         "disable-binding" => Ok(flags | GRES_DISABLE_BIND),
-        other => Err(format!("unknown flag '{other}'")),
+        other => Err(ValueError::UnlistedWord { what: "flag", word: other.to_owned() }),
     })
 }
 
-fn kill_on_invalid_dependency(desc: &mut JobDescriptor, value: &str) -> Result<(), String> {
+fn kill_on_invalid_dependency(desc: &mut JobDescriptor, value: &str) -> Result<(), ValueError> {
     desc.bitflags &= !(KILL_INV_DEP | NO_KILL_INV_DEP);
     desc.bitflags |= match value {
         "yes" => KILL_INV_DEP,
         "no" => NO_KILL_INV_DEP,
-        other => return Err(format!("'{other}' is neither yes nor no")),
+        other => {
+            let word = other.to_owned();
+            return Err(ValueError::Neither { word, one: "yes", other: "no" });
+        }
     };
     Ok(())
 }
 
-fn mail_types(value: &str) -> Result<u16, String> {
+fn mail_types(value: &str) -> Result<u16, ValueError> {
     value.split(',').try_fold(0, |types, word| {
         let word = word.trim().to_ascii_uppercase();
         match MAIL.iter().find(|(name, _)| *name == word) {
             Some((_, bits)) => Ok(types | bits),
             None => {
                 let words: Vec<&str> = MAIL.iter().map(|(name, _)| *name).collect();
-                Err(format!("unknown type '{word}': use {}", words.join(", ")))
+                Err(unknown("type", &word, &words.join(", ")))
             }
         }
     })
 }
 
 /// `LEAST[-MOST]`: numbers of nodes.
-fn least_and_most(value: &str) -> Result<(u32, u32), String> {
+fn least_and_most(value: &str) -> Result<(u32, u32), ValueError> {
     let (least, most) = match value.split_once('-') {
         Some((least, most)) => (positive(least)?, positive(most)?),
         None => (positive(value)?, positive(value)?),
     };
     match most < least {
-        true => Err(format!("{most} is less than {least}")),
+        true => Err(ValueError::Range { least, most }),
         false => Ok((least, most)),
     }
 }
 
-fn open_mode(value: &str) -> Result<u8, String> {
+fn open_mode(value: &str) -> Result<u8, ValueError> {
     match value {
         "t" | "truncate" => Ok(1),
         "a" | "append" => Ok(2),
-        other => Err(format!("'{other}' is neither append nor truncate")),
+        other => {
+            let word = other.to_owned();
+            Err(ValueError::Neither { word, one: "append", other: "truncate" })
+        }
     }
 }
 
 /// `COUNT[@LONGEST_WAIT]`.
-fn switches(desc: &mut JobDescriptor, value: &str) -> Result<(), String> {
+fn switches(desc: &mut JobDescriptor, value: &str) -> Result<(), ValueError> {
     let (count, wait) = match value.split_once('@') {
         Some((count, wait)) => (count, Some(minutes(wait)?.saturating_mul(60))),
         None => (value, None),
@@ -478,30 +493,30 @@ fn switches(desc: &mut JobDescriptor, value: &str) -> Result<(), String> {
 }
 
 /// `[R][B:]SIGNAL[@SECONDS]`
-fn signal(desc: &mut JobDescriptor, text: &str) -> Result<(), String> {
+fn signal(desc: &mut JobDescriptor, text: &str) -> Result<(), ValueError> {
     const BATCH: u16 = 1;
     const RESERVATION: u16 = 2;
     let (flags, rest) = match text.split_once(':') {
         Some(("B" | "b", rest)) => (BATCH, rest),
         Some(("R" | "r", rest)) => (RESERVATION, rest),
         Some(("RB" | "BR" | "rb" | "br", rest)) => (BATCH | RESERVATION, rest),
-        Some((other, _)) => return Err(format!("unknown flag '{other}': use B or R")),
+        Some((other, _)) => return Err(unknown("flag", other, "B or R")),
         None => (0, text),
     };
     let (name, seconds) = match rest.split_once('@') {
         Some((name, seconds)) => (name, number::<u16>(seconds)?),
         None => (rest, 60),
     };
-    let signal: jobtap_core::job::Signal =
-        name.parse().map_err(|_| format!("unknown signal '{name}'"))?;
+    let no_signal = |_| ValueError::UnlistedWord { what: "signal", word: name.to_owned() };
+    let signal: jobtap_core::job::Signal = name.parse().map_err(no_signal)?;
     desc.warn_signal = u16::try_from(signal.number()).ok();
     desc.warn_time = Some(seconds);
     desc.warn_flags = flags;
     Ok(())
 }
 
-/// `MIN[-MAX]` in kHz, or a word that Slurm stores as a number. Governors are left out.
-fn cpu_frequency(desc: &mut JobDescriptor, text: &str) -> Result<(), String> {
+/// `MIN[-MAX]` in kHz, or a word that Slurm stores as a number. Governors are ignored.
+fn cpu_frequency(desc: &mut JobDescriptor, text: &str) -> Result<(), ValueError> {
     const GOVERNORS: [&str; 6] =
         ["conservative", "ondemand", "performance", "powersave", "schedutil", "userspace"];
     let range = text.split(':').next().unwrap_or_default();
@@ -525,8 +540,8 @@ fn cpu_frequency(desc: &mut JobDescriptor, text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// `--hint`, by the fields that stand for it.
-fn hint(desc: &mut JobDescriptor, value: &str) -> Result<(), String> {
+/// `--hint`: sets the fields that the hint stands for.
+fn hint(desc: &mut JobDescriptor, value: &str) -> Result<(), ValueError> {
     match value {
         "compute_bound" | "nomultithread" => desc.threads_per_core = Some(1),
         "memory_bound" => {
@@ -537,7 +552,7 @@ fn hint(desc: &mut JobDescriptor, value: &str) -> Result<(), String> {
         "multithread" => desc.ntasks_per_core = Some(u16::MAX),
         other => {
             let all = "compute_bound, memory_bound, multithread or nomultithread";
-            return Err(format!("unknown hint '{other}': use {all}"));
+            return Err(unknown("hint", other, all));
         }
     }
     Ok(())
@@ -547,8 +562,8 @@ fn hint(desc: &mut JobDescriptor, value: &str) -> Result<(), String> {
 const LIMITS: [&str; 10] =
     ["AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "RSS", "STACK"];
 
-/// `--propagate`, as rules for resource limits: those that it names and no others.
-fn propagated(value: &str) -> Result<Vec<String>, String> {
+/// `--propagate`, as rules for resource limits: only the limits that it names.
+fn propagated(value: &str) -> Result<Vec<String>, ValueError> {
     let mut rules = vec!["-*".to_owned()];
     for word in value.split(',').map(|word| word.trim().to_ascii_uppercase()) {
         match word.as_str() {
@@ -556,10 +571,8 @@ fn propagated(value: &str) -> Result<Vec<String>, String> {
             "NONE" => rules.truncate(1),
             name if LIMITS.contains(&name) => rules.push(name.to_ascii_lowercase()),
             _ => {
-                return Err(format!(
-                    "unknown limit '{word}': use ALL, NONE or {}",
-                    LIMITS.join(", ")
-                ));
+                let known = format!("ALL, NONE or {}", LIMITS.join(", "));
+                return Err(unknown("limit", &word, &known));
             }
         }
     }
@@ -568,15 +581,16 @@ fn propagated(value: &str) -> Result<Vec<String>, String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::error::Place;
     use super::super::options::parse;
     use super::*;
 
-    fn request(options: &str) -> Result<Request, String> {
+    fn request(options: &str) -> Result<Request, RequestError> {
         let words: Vec<String> = options.split_whitespace().map(str::to_owned).collect();
-        let (settings, rest) = parse(&words, "")?;
+        let (settings, rest) = parse(&words, &Place::CommandLine).unwrap();
         assert!(rest.is_empty());
         let caller = Caller { cwd: "/home/a".into(), now: 1e9, ..Caller::default() };
-        Request::of(&settings, &caller)
+        Request::from_settings(&settings, &caller)
     }
 
     fn desc(options: &str) -> JobDescriptor {
@@ -584,7 +598,7 @@ mod tests {
     }
 
     fn refused(options: &str) -> String {
-        request(options).unwrap_err()
+        request(options).unwrap_err().to_string()
     }
 
     #[test]
@@ -593,7 +607,7 @@ mod tests {
             let desc = desc(options);
             (desc.min_nodes, desc.max_nodes, desc.num_tasks, desc.min_cpus)
         };
-        // As slurmctld 22.05.8 got them from its own sbatch.
+        // As slurmctld 22.05.8 received them from its own sbatch.
         assert_eq!(sizes(""), (None, None, None, Some(1)));
         assert_eq!(sizes("-n4"), (None, None, Some(4), Some(4)));
         assert_eq!(sizes("-n2 -c3"), (None, None, Some(2), Some(6)));

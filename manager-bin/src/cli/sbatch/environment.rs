@@ -1,17 +1,20 @@
-//! The environment of a batch script: what `--export` takes over, and the `SLURM_` variables.
+//! The environment of a batch script: what `--export` copies into it, and the `SLURM_` variables.
+
+use std::io;
 
 use jobtap_core::slurm::Environment;
 use serde_json::{Value, json};
+use thiserror::Error;
 
 use super::describe::Request;
 use crate::cli::common::message::system_text;
 use crate::cli::submit::caller::Caller;
 use crate::files::input;
 
-/// The variables of a login that a script gets without any others of the caller.
+/// The variables of a login, which a script gets even if it gets no others of the caller.
 const LOGIN: [&str; 6] = ["HOME", "LOGNAME", "PATH", "SHELL", "USER", "LANG"];
 
-/// Variables that the manager knows only when the job starts, as templates.
+/// Templates of the variables whose values are known only when the job starts.
 const TEMPLATES: &[(&str, &str)] = &[
     ("SLURM_JOB_ID", "{{id.dec}}"),
     ("SLURM_JOBID", "{{id.dec}}"),
@@ -32,7 +35,7 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("SLURM_JOB_PARTITION", "{{slurm.partition}}"),
 ];
 
-/// The variables that are the same in all scripts: of the first task, and of a cluster without a name of its own.
+/// The variables that are the same in all scripts: those of the first task, and of a cluster without its own name.
 const FIXED: &[(&str, &str)] = &[
     ("SLURM_PROCID", "0"),
     ("SLURM_LOCALID", "0"),
@@ -42,8 +45,8 @@ const FIXED: &[(&str, &str)] = &[
     ("ENVIRONMENT", "BATCH"),
 ];
 
-/// How launchers of MPI that see a job of Slurm start processes, unless the caller's environment says so: without `srun`.
-/// All nodes of a manager are its own host.
+/// Makes MPI launchers that detect a job of Slurm start processes without `srun`, unless the caller's environment sets
+/// these variables. All nodes of a manager are its own host.
 const LAUNCHERS: &[(&str, &str)] = &[
     ("HYDRA_LAUNCHER", "fork"),
     ("I_MPI_HYDRA_BOOTSTRAP", "fork"),
@@ -51,16 +54,34 @@ const LAUNCHERS: &[(&str, &str)] = &[
     ("PRTE_MCA_plm", "^slurm"),
 ];
 
+/// A file of `--export-file` that can't be used.
+#[derive(Debug, Error)]
+#[error("--export-file: {file}: {fault}")]
+pub(super) struct ExportFileError {
+    file: String,
+    fault: ExportFileFault,
+}
+
+#[derive(Debug, Error)]
+enum ExportFileFault {
+    #[error("{}", system_text(.0))]
+    Read(io::Error),
+    #[error("it isn't UTF-8")]
+    NotUtf8,
+    #[error("'{0}' is no NAME=VALUE")]
+    NoVariable(String),
+}
+
 /// The environment of a job's script, apart from [`templates`].
 ///
 /// # Errors
-/// A message about `--export` or `--export-file`.
-pub(super) fn of(request: &Request, caller: &Caller) -> Result<Environment, String> {
+/// [`ExportFileError`].
+pub(super) fn build(request: &Request, caller: &Caller) -> Result<Environment, ExportFileError> {
     let mut variables: Vec<(String, String)> = match &request.export_file {
         Some(file) => from_file(file, caller)?,
         None => exported(request.export.as_deref().unwrap_or("ALL"), caller),
     };
-    // Those of a job in which this command runs would be taken for the new job's.
+    // If this command runs in a job, the variables of that job would be taken for those of the new job.
     variables.retain(|(name, _)| !is_of_a_job(name));
     for (name, value) in LAUNCHERS {
         if variables.iter().all(|(other, _)| other != name) {
@@ -100,7 +121,7 @@ fn is_of_a_job(name: &str) -> bool {
     job || TEMPLATES.iter().any(|(template, _)| *template == name)
 }
 
-/// What `--export` takes over of the caller's environment.
+/// The variables that `--export` copies from the caller's environment, or sets.
 fn exported(list: &str, caller: &Caller) -> Vec<(String, String)> {
     let all = || caller.env.iter().map(|(name, value)| (name.clone(), value.clone()));
     let login = || all().filter(|(name, _)| LOGIN.contains(&name.as_str()));
@@ -121,7 +142,7 @@ fn exported(list: &str, caller: &Caller) -> Vec<(String, String)> {
     variables
 }
 
-/// The entries of a list that commas separate, but for those in quotes.
+/// Splits a list at the commas outside quotes.
 fn split(list: &str) -> Vec<String> {
     let mut entries = vec![String::new()];
     let mut quote = None;
@@ -138,16 +159,16 @@ fn split(list: &str) -> Vec<String> {
 }
 
 /// The variables of a file, each ended by a zero byte.
-fn from_file(file: &str, caller: &Caller) -> Result<Vec<(String, String)>, String> {
-    let failed = |text: String| format!("--export-file: {file}: {text}");
-    let data = input::bytes(caller.file(file)).map_err(|error| failed(system_text(&error)))?;
-    let text = String::from_utf8(data).map_err(|_| failed("it isn't UTF-8".to_owned()))?;
+fn from_file(file: &str, caller: &Caller) -> Result<Vec<(String, String)>, ExportFileError> {
+    let failed = |fault| ExportFileError { file: file.to_owned(), fault };
+    let data = input::bytes(caller.file(file));
+    let data = data.map_err(|error| failed(ExportFileFault::Read(error)))?;
+    let text = String::from_utf8(data).map_err(|_| failed(ExportFileFault::NotUtf8))?;
     let entries = text.split('\0').filter(|entry| !entry.trim().is_empty());
     entries
         .map(|entry| {
-            let (name, value) = entry
-                .split_once('=')
-                .ok_or_else(|| failed(format!("'{}' is no NAME=VALUE", entry.trim())))?;
+            let none = || failed(ExportFileFault::NoVariable(entry.trim().to_owned()));
+            let (name, value) = entry.split_once('=').ok_or_else(none)?;
             Ok((name.to_owned(), value.to_owned()))
         })
         .collect()
@@ -165,7 +186,7 @@ mod tests {
 
     fn names(list: &str) -> String {
         let export = Some(list.to_owned());
-        let found = of(&Request { export, ..Request::default() }, &caller()).unwrap();
+        let found = build(&Request { export, ..Request::default() }, &caller()).unwrap();
         let own = ["PATH", "FOO", "SLURM_X", "SLURM_JOB_ID", "NEW"];
         let found =
             own.iter().filter_map(|name| found.get(name).map(|value| format!("{name}={value}")));
@@ -184,7 +205,7 @@ mod tests {
 
     #[test]
     fn the_script_learns_where_it_was_submitted() {
-        let found = of(&Request::default(), &caller()).unwrap();
+        let found = build(&Request::default(), &caller()).unwrap();
         assert_eq!(found.get("SLURM_SUBMIT_DIR"), Some("/w"));
         assert_eq!(templates(&[("A", "x")])["SLURM_JOB_ID"], "{{id.dec}}");
     }

@@ -1,14 +1,15 @@
 //! `sbatch`: submits a batch script with the options of Slurm's command of this name, through Slurm's
 //! description of a request.
 //!
-//! Options come from the script, the environment and the command line, in this order; the last holds. They
-//! make a [`JobDescriptor`](jobtap_core::slurm::JobDescriptor), and that the jobspec. A job array is a job
-//! for each index.
+//! Options come from the script, the environment and the command line, in this order; the last one counts. They are
+//! turned into a [`JobDescriptor`](jobtap_core::slurm::JobDescriptor), and that into the jobspec. A job array is one
+//! job for each index.
 
 mod array;
 mod begin;
 mod describe;
 mod environment;
+mod error;
 mod options;
 mod script;
 mod whole_array;
@@ -24,6 +25,7 @@ use serde_json::Value;
 
 use self::array::Indexes;
 use self::describe::Request;
+use self::error::Place;
 use crate::cli::common::message::{CliError, system_text};
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
@@ -79,7 +81,7 @@ fn say(line: &str) {
     session::print_message(&format!("{COMMAND}: {line}"));
 }
 
-/// The lines of what plugins say to the user.
+/// The lines of the messages that plugins have for the user.
 fn lines(messages: &[String]) -> impl Iterator<Item = &str> {
     messages.iter().flat_map(|message| message.lines())
 }
@@ -88,9 +90,9 @@ fn program() -> String {
     crate::cli::common::usage::program_name(std::env::args_os().next().as_deref())
 }
 
-/// The request that the words make, with its script. `None` if they ask for help.
+/// The request that the words describe, with its script. `None` if they ask for help.
 fn request(words: &[String], caller: &Caller) -> Result<Option<Request>, CliError> {
-    let (line, arguments) = options::parse(words, "").map_err(CliError::usage)?;
+    let (line, arguments) = options::parse(words, &Place::CommandLine).map_err(CliError::usage)?;
     if line.iter().any(|setting| matches!(setting.name, "help" | "usage")) {
         return Ok(None);
     }
@@ -110,11 +112,11 @@ fn request(words: &[String], caller: &Caller) -> Result<Option<Request>, CliErro
     let variable = |name: &str| caller.env.get(name).map(String::as_str);
     settings.extend(options::from_environment(variable));
     settings.extend(line);
-    let mut request = Request::of(&settings, caller).map_err(CliError::failure)?;
+    let mut request = Request::from_settings(&settings, caller).map_err(CliError::failure)?;
     let desc = &mut request.desc;
     let base = name.rsplit('/').next().unwrap_or(&name);
     desc.name.get_or_insert_with(|| base.to_owned());
-    // As Slurm has them: the whole path of a file, and nothing for a script without one.
+    // As in Slurm: the whole path of the script, and nothing for a script that is not a file.
     desc.argv = arguments.to_vec();
     if let Some(path) = desc.argv.first_mut().filter(|path| !path.contains('/')) {
         *path = caller.cwd.join(&*path).to_string_lossy().into_owned();
@@ -129,15 +131,15 @@ fn request(words: &[String], caller: &Caller) -> Result<Option<Request>, CliErro
         }
     }
     desc.user_name = caller.env.get("USER").or_else(|| caller.env.get("LOGNAME")).cloned();
-    request.desc.environment = environment::of(&request, caller).map_err(CliError::failure)?;
+    request.desc.environment = environment::build(&request, caller).map_err(CliError::failure)?;
     Ok(Some(request))
 }
 
-/// The description that these words make for the current user; without a script, that of one that does
-/// nothing. `slurm try` takes it.
+/// The description that these words make for the current user. If they name no script, the script does nothing. For
+/// `slurm try`.
 #[cfg(feature = "builtins")]
 pub(super) fn described(words: &[String]) -> Result<JobDescriptor, CliError> {
-    let (line, arguments) = options::parse(words, "").map_err(CliError::usage)?;
+    let (line, arguments) = options::parse(words, &Place::CommandLine).map_err(CliError::usage)?;
     let mut words = words.to_vec();
     if arguments.is_empty() && line.iter().all(|setting| setting.name != "wrap") {
         words.insert(0, "--wrap=true".to_owned());
@@ -159,8 +161,8 @@ fn read_stdin() -> Result<String, CliError> {
     script::check("standard input", data).map_err(CliError::failure)
 }
 
-/// The jobspec of a job, or of a job of an array. A description without a file for the output has Slurm's
-/// default, which plugins and scripts do not see, as in Slurm.
+/// The jobspec of a job, or of a job of an array. If the description names no file for the output, the jobspec has
+/// Slurm's default, which plugins and scripts do not see, as in Slurm.
 fn jobspec(
     desc: &JobDescriptor,
     caller: &Caller,
@@ -186,7 +188,7 @@ fn jobspec(
     Ok(jobspec)
 }
 
-/// The jobspec of the job, or of the first one of an array, valid.
+/// The jobspec of the job, or of the first job of an array, after its validation.
 fn first_jobspec(request: &Request, caller: &Caller) -> Result<Option<Value>, CliError> {
     let part = match &request.array {
         Some(indexes) => {
@@ -210,7 +212,8 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// Its numbers: the variables of the script, and the keys in `attributes.system.slurm`.
+    /// The numbers of the job in its array: for each the variable of the script, and the key in
+    /// `attributes.system.slurm`.
     fn numbers(&self) -> [(&'static str, &'static str, u32); 5] {
         let all = &self.indexes.all;
         let count = u32::try_from(all.len()).unwrap_or(u32::MAX);
@@ -225,7 +228,7 @@ impl Part<'_> {
     }
 }
 
-/// The submission of a job, which has these dependencies too.
+/// The submission of a job, with the dependencies `more` added.
 fn submission(
     request: &Request,
     caller: &Caller,
@@ -275,7 +278,8 @@ fn dependencies(jobspec: &Value) -> Vec<Value> {
     path::get(jobspec, DEPENDENCIES).and_then(Value::as_array).cloned().unwrap_or_default()
 }
 
-/// Adds dependencies. Slurm's text of the others can't always be extended: it has either a list or alternatives.
+/// Adds dependencies to the jobspec. Slurm's text of the existing ones is either a list or alternatives, so it can't
+/// always be extended.
 fn depend(jobspec: &mut Value, more: &[Value]) -> Result<(), JobspecError> {
     let mut all = dependencies(jobspec);
     all.extend_from_slice(more);
@@ -302,7 +306,7 @@ fn of_part(name: &str, part: &Part<'_>) -> String {
                 text.push_str(&format!("{number:0width$}"));
                 rest = letter.get(1..).unwrap_or_default();
             }
-            // `%%` is no pattern, whatever follows.
+            // `%%` is not a pattern, whatever follows it.
             None if after.starts_with('%') => {
                 text.push_str("%%");
                 rest = after.get(1..).unwrap_or_default();
@@ -351,7 +355,7 @@ async fn submit(request: &Request, caller: &Caller) -> Result<u8, CliError> {
     Ok(highest)
 }
 
-/// Submits a job. Returns its id with what plugins say to the user.
+/// Submits a job. Returns its id, and the messages that plugins have for the user.
 async fn send(client: &Client, submission: Submit) -> Result<(JobId, Vec<String>), RpcError> {
     let response = client.call(submission).await.map_err(|error| RpcError {
         text: format!("Batch job submission failed: {}", error.text),
@@ -377,14 +381,14 @@ async fn submit_array(
     let mut said: Option<Vec<String>> = None;
     for (number, index) in indexes.all.iter().enumerate() {
         let part = Part { indexes, index: *index, array: ids.first().copied() };
-        // With N jobs at once each waits for the one that is N before it.
+        // If N jobs may run at once, each waits for the job that is N before it.
         let before = indexes.at_once.and_then(|most| number.checked_sub(most));
         let after = before.and_then(|before| ids.get(before));
         let after = after.map(|id| whole_array::additional("afterany", &id.as_u64().to_string()));
         let more: Vec<Value> = more.iter().cloned().chain(after).collect();
         match send(client, submission(request, caller, Some(&part), &more)?).await {
             Ok((id, messages)) => {
-                // Plugins see each job of an array, and mostly say the same of all.
+                // Plugins see each job of an array, and mostly have the same messages for all.
                 if said.replace(messages.clone()).as_ref() != Some(&messages) {
                     lines(&messages).for_each(say);
                 }
@@ -406,7 +410,7 @@ async fn submit_array(
 fn show_kept(request: &Request) -> Result<(), CliError> {
     let jobspec = request.desc.to_jobspec().map_err(CliError::failure)?;
     let kept = path::get(&jobspec, "attributes.system.slurm").and_then(Value::as_object);
-    // These two say how the request was made, and not what it asks for.
+    // These two say how the request was made, not what it asks for.
     let asked = |(name, _): &(&String, &Value)| !matches!(name.as_str(), "argv" | "bitflags");
     for (name, value) in kept.into_iter().flatten().filter(asked) {
         let text = format!("{name} is {value}: kept with the job, for plugins");

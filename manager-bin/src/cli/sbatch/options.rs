@@ -1,13 +1,15 @@
 //! The options of Slurm's `sbatch`: their names, and how they are read from a command line, from the
 //! environment and from the `#SBATCH` lines of a script.
 //!
-//! All three are read by the same rules into settings in the order of precedence, so that the last of two
-//! settings of one option holds. The rules are those of `getopt_long`: short options can be combined, a long
-//! one can be shortened, and options end at the first word that is not an option.
+//! All three are read by the same rules into settings in the order of precedence, so that the last of two settings of
+//! one option counts. The rules are those of `getopt_long`: short options can be combined, a long one can be shortened,
+//! and options end at the first word that is not an option.
 
 use std::fmt::Write as _;
 
 use jobtap_core::suggest::nearest;
+
+use super::error::{Name, OptionError, OptionFault, Origin, Place};
 
 /// Whether an option has a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,14 +18,14 @@ pub(super) enum Takes {
     Nothing,
     /// It needs one; the name of the value.
     Value(&'static str),
-    /// It can have one, after `=`; the name of the value, and the value without.
+    /// It can have one, after `=`; the name of the value, and the value if none is given.
     Optional(&'static str, &'static str),
 }
 
 /// An option.
 #[derive(Debug)]
 pub(super) struct Spec {
-    /// The long name, by which settings know it.
+    /// The long name, which settings use.
     pub(super) name: &'static str,
     pub(super) short: Option<char>,
     pub(super) takes: Takes,
@@ -37,8 +39,8 @@ pub(super) struct Spec {
 pub(super) struct Setting {
     pub(super) name: &'static str,
     pub(super) value: String,
-    /// Where it was set, for messages: `--time`, `SBATCH_TIMELIMIT`, `job.sh:3: --time`.
-    pub(super) origin: String,
+    /// Where it was set, for messages.
+    pub(super) origin: Origin,
 }
 
 macro_rules! options {
@@ -158,7 +160,7 @@ options! {
     "wrap": Value("COMMAND"), "", "Run a command of the shell in place of a script";
 }
 
-/// Names of options of Slurm that would do something else than the user expects if they were left out.
+/// Options of Slurm that are refused: if they were ignored, the job would do something other than the user expects.
 const REFUSED: &[(&str, &str)] = &[
     ("uid", "jobs run as the user who submits them"),
     ("gid", "jobs run with the groups of the user who submits them"),
@@ -171,11 +173,16 @@ const REFUSED: &[(&str, &str)] = &[
 /// Reads the options at the start of a list of words. Returns the settings and the remaining words.
 ///
 /// # Errors
-/// A message that names the option.
+/// [`OptionError`].
 pub(super) fn parse<'w>(
     words: &'w [String],
-    place: &str,
-) -> Result<(Vec<Setting>, &'w [String]), String> {
+    place: &Place,
+) -> Result<(Vec<Setting>, &'w [String]), OptionError> {
+    let refused = |fault| OptionError { place: place.clone(), fault };
+    let setting = |spec: &Spec, name, value: &str| {
+        let origin = Origin::Option { place: place.clone(), name };
+        Setting { name: spec.name, value: value.to_owned(), origin }
+    };
     let mut settings = Vec::new();
     let mut rest = words;
     while let Some((word, after)) = rest.split_first() {
@@ -188,35 +195,35 @@ pub(super) fn parse<'w>(
                 Some((name, value)) => (name, Some(value)),
                 None => (long, None),
             };
-            let spec = find(name).map_err(|text| format!("{place}{text}"))?;
-            let origin = format!("{place}--{}", spec.name);
+            let spec = find(name).map_err(refused)?;
+            let name = Name::Long(spec.name);
             let value = match (spec.takes, value) {
-                (Takes::Nothing, Some(_)) => return Err(format!("{origin} takes no value")),
+                (Takes::Nothing, Some(_)) => return Err(refused(OptionFault::TakesNoValue(name))),
                 (Takes::Nothing, None) => "",
                 (Takes::Optional(_, default), None) => default,
                 (Takes::Value(_) | Takes::Optional(..), Some(value)) => value,
-                (Takes::Value(name), None) => take(&mut next, &origin, name)?,
+                (Takes::Value(value), None) => take(&mut next, name, value).map_err(refused)?,
             };
-            settings.push(Setting { name: spec.name, value: value.to_owned(), origin });
+            settings.push(setting(spec, name, value));
         } else if let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) {
             let mut letters = letters;
             while let Some(letter) = letters.chars().next() {
                 letters = letters.get(letter.len_utf8()..).unwrap_or_default();
                 let spec = OPTIONS.iter().find(|spec| spec.short == Some(letter));
-                let spec =
-                    spec.ok_or_else(|| format!("{place}unknown option -{letter}: see --help"))?;
-                let origin = format!("{place}-{letter}");
+                let unknown = || refused(OptionFault::Unknown(format!("-{letter}")));
+                let spec = spec.ok_or_else(unknown)?;
+                let name = Name::Short(letter);
                 // The value is the rest of the word, or for an option that needs one the next word.
                 let value = match (spec.takes, letters) {
                     (Takes::Nothing, _) => "",
                     (Takes::Optional(_, default), "") => default,
-                    (Takes::Value(name), "") => take(&mut next, &origin, name)?,
+                    (Takes::Value(value), "") => take(&mut next, name, value).map_err(refused)?,
                     (Takes::Optional(..) | Takes::Value(_), rest) => {
                         letters = "";
                         rest
                     }
                 };
-                settings.push(Setting { name: spec.name, value: value.to_owned(), origin });
+                settings.push(setting(spec, name, value));
             }
         } else {
             break;
@@ -226,38 +233,40 @@ pub(super) fn parse<'w>(
     Ok((settings, rest))
 }
 
-fn take<'w>(words: &mut &'w [String], origin: &str, name: &str) -> Result<&'w str, String> {
-    let (value, rest) =
-        words.split_first().ok_or_else(|| format!("{origin} needs a value: {name}"))?;
+fn take<'w>(
+    words: &mut &'w [String],
+    name: Name,
+    value: &'static str,
+) -> Result<&'w str, OptionFault> {
+    let (word, rest) = words.split_first().ok_or(OptionFault::NeedsValue { name, value })?;
     *words = rest;
-    Ok(value)
+    Ok(word)
 }
 
 /// The option of this name, or of the only name that begins with it.
-fn find(name: &str) -> Result<&'static Spec, String> {
+fn find(name: &str) -> Result<&'static Spec, OptionFault> {
     if let Some(spec) = OPTIONS.iter().find(|spec| spec.name == name) {
         return Ok(spec);
     }
-    if let Some((_, reason)) = REFUSED.iter().find(|(refused, _)| *refused == name) {
-        return Err(format!("--{name} can't be used: {reason}"));
+    if let Some((name, reason)) = REFUSED.iter().find(|(refused, _)| *refused == name) {
+        return Err(OptionFault::Refused { name, reason });
     }
     let matching: Vec<&Spec> =
         OPTIONS.iter().filter(|spec| !name.is_empty() && spec.name.starts_with(name)).collect();
     match matching.as_slice() {
         [spec] => Ok(spec),
         [] => Err(match meant(name) {
-            Some(meant) => format!("unknown option --{name}: did you mean --{meant}?"),
-            None => format!("unknown option --{name}: see --help"),
+            Some(meant) => OptionFault::Misspelled { given: name.to_owned(), meant },
+            None => OptionFault::Unknown(format!("--{name}")),
         }),
         several => {
-            let names: Vec<String> =
-                several.iter().map(|spec| format!("--{}", spec.name)).collect();
-            Err(format!("--{name} can be {}", names.join(" or ")))
+            let names = several.iter().map(|spec| spec.name).collect();
+            Err(OptionFault::Ambiguous { given: name.to_owned(), names })
         }
     }
 }
 
-/// The option that was meant. Of two that are equally near, that with the same first letter.
+/// The option that was probably meant. Of two equally near ones, the one with the same first letter.
 fn meant(name: &str) -> Option<&'static str> {
     let names = || OPTIONS.iter().map(|spec| spec.name);
     let same = |known: &&str| known.chars().next() == name.chars().next();
@@ -269,9 +278,9 @@ pub(super) fn from_environment<'v>(variable: impl Fn(&str) -> Option<&'v str>) -
     let mut settings = Vec::new();
     for spec in OPTIONS.iter().filter(|spec| !spec.variable.is_empty()) {
         let Some(value) = variable(spec.variable) else { continue };
-        // For these Slurm looks only at whether the variable is there.
+        // For these Slurm only checks whether the variable is set.
         let value = if spec.takes == Takes::Nothing { "" } else { value };
-        let (value, origin) = (value.to_owned(), spec.variable.to_owned());
+        let (value, origin) = (value.to_owned(), Origin::Variable(spec.variable));
         settings.push(Setting { name: spec.name, value, origin });
     }
     settings
@@ -306,16 +315,16 @@ mod tests {
         text.split_whitespace().map(str::to_owned).collect()
     }
 
-    fn parsed(text: &str) -> Result<String, String> {
+    fn parsed(text: &str) -> Result<String, OptionError> {
         let words = words(text);
-        let (settings, rest) = parse(&words, "")?;
+        let (settings, rest) = parse(&words, &Place::CommandLine)?;
         let settings: Vec<String> =
             settings.iter().map(|set| format!("{}={}", set.name, set.value)).collect();
         Ok(format!("{} | {}", settings.join(" "), rest.join(" ")))
     }
 
     fn refused(text: &str) -> String {
-        parsed(text).unwrap_err()
+        parsed(text).unwrap_err().to_string()
     }
 
     #[test]
@@ -330,7 +339,7 @@ mod tests {
     fn long_options_can_be_shortened() {
         assert_eq!(parsed("--part a --nodel n1").unwrap(), "partition=a nodelist=n1 | ");
         assert_eq!(refused("--node 3"), "--node can be --nodefile or --nodelist or --nodes");
-        // An option whose name begins others.
+        // The name of this option is the beginning of other names.
         assert_eq!(parsed("--mem 3").unwrap(), "mem=3 | ");
     }
 

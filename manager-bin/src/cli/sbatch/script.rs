@@ -2,15 +2,42 @@
 
 use std::io::{self, Read};
 
+use thiserror::Error;
+
+use super::error::{OptionError, OptionFault, Place};
 use super::options::{Setting, parse};
 use crate::cli::common::words::{Comments, Escapes, split};
 
-/// The largest script that is accepted, in bytes: that of Slurm.
+/// The maximum size of a script in bytes, as in Slurm.
 const LARGEST: usize = 4 * 1024 * 1024;
 
 const DIRECTIVE: &str = "#SBATCH";
 
-/// Reads a script, and of what is no script as much as [`check`] needs to say so.
+/// A text that can't be submitted as a script.
+#[derive(Debug, PartialEq, Eq, Error)]
+#[error("{name}: {fault}")]
+pub(super) struct ScriptError {
+    name: String,
+    fault: ScriptFault,
+}
+
+#[derive(Debug, PartialEq, Eq, Error)]
+enum ScriptFault {
+    #[error("the script is larger than 4 MiB")]
+    TooLarge,
+    #[error("the script has zero bytes: is it a program? Use --wrap to run one")]
+    ZeroBytes,
+    #[error("the script isn't UTF-8")]
+    NotUtf8,
+    #[error("the script is empty")]
+    Empty,
+    #[error("the first line of a script must be #! and the path of an interpreter")]
+    NoInterpreter,
+    #[error("the script has DOS line ends (\\r\\n): convert it with dos2unix")]
+    DosLineEnds,
+}
+
+/// Reads a script. Of a file that is too large, reads only as much as [`check`] needs to refuse it.
 pub(super) fn bytes(from: impl Read) -> io::Result<Vec<u8>> {
     let mut data = Vec::new();
     from.take(LARGEST as u64 + 1).read_to_end(&mut data)?;
@@ -20,26 +47,26 @@ pub(super) fn bytes(from: impl Read) -> io::Result<Vec<u8>> {
 /// Checks the text of a script and returns it.
 ///
 /// # Errors
-/// A message that says what a script has to look like.
-pub(super) fn check(name: &str, data: Vec<u8>) -> Result<String, String> {
-    let refuse = |text: &str| Err(format!("{name}: {text}"));
+/// [`ScriptError`].
+pub(super) fn check(name: &str, data: Vec<u8>) -> Result<String, ScriptError> {
+    let refuse = |fault| Err(ScriptError { name: name.to_owned(), fault });
     if data.len() > LARGEST {
-        return refuse("the script is larger than 4 MiB");
+        return refuse(ScriptFault::TooLarge);
     }
     if data.contains(&0) {
-        return refuse("the script has zero bytes: is it a program? Use --wrap to run one");
+        return refuse(ScriptFault::ZeroBytes);
     }
     let Ok(text) = String::from_utf8(data) else {
-        return refuse("the script isn't UTF-8");
+        return refuse(ScriptFault::NotUtf8);
     };
     if text.trim().is_empty() {
-        return refuse("the script is empty");
+        return refuse(ScriptFault::Empty);
     }
     if !text.starts_with("#!") {
-        return refuse("the first line of a script must be #! and the path of an interpreter");
+        return refuse(ScriptFault::NoInterpreter);
     }
     if text.contains("\r\n") {
-        return refuse("the script has DOS line ends (\\r\\n): convert it with dos2unix");
+        return refuse(ScriptFault::DosLineEnds);
     }
     Ok(text)
 }
@@ -49,11 +76,11 @@ pub(super) fn wrap(command: &str) -> String {
     format!("#!/bin/sh\n# This script was created by sbatch --wrap.\n\n{command}\n")
 }
 
-/// The settings of the `#SBATCH` lines, which end at the first line that is no comment.
+/// The settings of the `#SBATCH` lines, which end at the first line that is not a comment.
 ///
 /// # Errors
-/// A message that names the line.
-pub(super) fn settings(name: &str, script: &str) -> Result<Vec<Setting>, String> {
+/// [`OptionError`], with the line.
+pub(super) fn settings(name: &str, script: &str) -> Result<Vec<Setting>, OptionError> {
     let mut settings = Vec::new();
     for (index, line) in script.lines().enumerate() {
         if !line.starts_with('#') && !line.trim().is_empty() {
@@ -64,14 +91,14 @@ pub(super) fn settings(name: &str, script: &str) -> Result<Vec<Setting>, String>
         if !options.is_empty() && !options.starts_with(char::is_whitespace) {
             continue;
         }
-        let place = format!("{name}:{}: ", index + 1);
-        let words = split(options, Comments::BetweenWords, Escapes::All)
-            .map_err(|_| format!("{place}a quote isn't closed"))?;
+        let place = Place::Line { script: name.to_owned(), number: index + 1 };
+        let words = match split(options, Comments::BetweenWords, Escapes::All) {
+            Ok(words) => words,
+            Err(_) => return Err(OptionError { place, fault: OptionFault::OpenQuote }),
+        };
         let (found, rest) = parse(&words, &place)?;
         if let Some(word) = rest.first() {
-            return Err(format!(
-                "{place}unexpected word '{word}': #SBATCH lines have only options"
-            ));
+            return Err(OptionError { place, fault: OptionFault::Word(word.clone()) });
         }
         settings.extend(found);
     }
@@ -82,7 +109,7 @@ pub(super) fn settings(name: &str, script: &str) -> Result<Vec<Setting>, String>
 mod tests {
     use super::*;
 
-    fn found(script: &str) -> Result<Vec<String>, String> {
+    fn found(script: &str) -> Result<Vec<String>, OptionError> {
         let settings = settings("job.sh", script)?;
         Ok(settings.iter().map(|set| format!("{}={}", set.name, set.value)).collect())
     }
@@ -96,7 +123,8 @@ mod tests {
 
     #[test]
     fn errors_name_the_line() {
-        let refused = |line: &str| found(&format!("#!/bin/sh\n#SBATCH {line}\n")).unwrap_err();
+        let refused =
+            |line: &str| found(&format!("#!/bin/sh\n#SBATCH {line}\n")).unwrap_err().to_string();
         assert_eq!(refused("--tim=5 x"), "job.sh:2: --tim can be --time or --time-min");
         assert_eq!(
             refused("-n 4 x"),
@@ -108,7 +136,7 @@ mod tests {
 
     #[test]
     fn only_text_with_an_interpreter_is_a_script() {
-        let refused = |data: &[u8]| check("x", data.to_vec()).unwrap_err();
+        let refused = |data: &[u8]| check("x", data.to_vec()).unwrap_err().to_string();
         assert_eq!(refused(b""), "x: the script is empty");
         assert!(refused(b"echo").contains("interpreter"));
         assert!(refused(b"\x7fELF\0").contains("--wrap"));

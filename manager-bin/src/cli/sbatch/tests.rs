@@ -5,14 +5,14 @@ use serde_json::json;
 use super::*;
 
 /// The jobspecs for a script and the words of a command line.
-fn jobspec_of(script: &str, words: &str, env: &[(&str, &str)]) -> Result<Value, String> {
+fn jobspec_of(script: &str, words: &str, env: &[(&str, &str)]) -> Result<Value, CliError> {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("job.sh"), script).unwrap();
     let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let caller = Caller { cwd: dir.path().into(), env: env.collect(), ..Caller::default() };
     let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
-    let request = request(&words, &caller).map_err(|error| error.text)?.unwrap();
-    let jobspec = first_jobspec(&request, &caller).map_err(|error| error.text)?;
+    let request = request(&words, &caller)?.unwrap();
+    let jobspec = first_jobspec(&request, &caller)?;
     Ok(jobspec.unwrap())
 }
 
@@ -50,8 +50,8 @@ fn a_script_becomes_a_job_that_runs_it_once() {
     assert_eq!(system["shell"]["options"]["output"]["stdout"]["path"], path);
     assert_eq!(system["shell"]["options"]["env-expand"]["SLURM_JOB_ID"], "{{id.dec}}");
     assert_eq!(system["environment"]["SLURM_JOB_PARTITION"], "long");
-    // The jobspec says all of it but for the name of the script, and what was given and what is a default: the
-    // tasks were given, account, QOS and wckey are defaults.
+    // What isn't elsewhere in the jobspec: the name of the script, and what was given and what is a default. The tasks
+    // were given; account, QOS and wckey are defaults.
     let flags = 1 << 14 | 1 << 25 | 1 << 27 | 1 << 28;
     assert_eq!(system["slurm"], json!({ "argv": description.argv, "bitflags": flags }));
 }
@@ -103,9 +103,9 @@ fn propagate_chooses_resource_limits() {
     let caller = Caller { cwd: dir.path().into(), rlimits, ..Caller::default() };
     let limits = |words: &str| {
         let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
-        let request = request(&words, &caller).map_err(|error| error.text)?.unwrap();
-        let jobspec = first_jobspec(&request, &caller).map_err(|error| error.text)?.unwrap();
-        Ok::<Value, String>(system(&jobspec)["shell"]["options"]["rlimit"].clone())
+        let request = request(&words, &caller)?.unwrap();
+        let jobspec = first_jobspec(&request, &caller)?.unwrap();
+        Ok::<Value, CliError>(system(&jobspec)["shell"]["options"]["rlimit"].clone())
     };
     let named = |names: &[&str]| {
         let entries = names.iter().map(|name| ((*name).to_owned(), json!(5)));
@@ -118,7 +118,7 @@ fn propagate_chooses_resource_limits() {
     assert_eq!(limits("--propagate=ALL --wrap x"), named(&all));
     assert_eq!(limits("--propagate=NONE --wrap x"), Ok(Value::Null));
     assert_eq!(limits("--propagate=nofile,CORE --wrap x"), named(&["core", "nofile"]));
-    let refused = limits("--propagate=NOFIL --wrap x").unwrap_err();
+    let refused = limits("--propagate=NOFIL --wrap x").unwrap_err().text;
     assert!(
         refused.starts_with("--propagate: unknown limit 'NOFIL': use ALL, NONE or AS"),
         "{refused}"
@@ -164,7 +164,7 @@ fn every_option_makes_a_valid_jobspec() {
 
 #[test]
 fn errors_say_where_and_what() {
-    let refused = |script: &str, words: &str| jobspec_of(script, words, &[]).unwrap_err();
+    let refused = |script: &str, words: &str| jobspec_of(script, words, &[]).unwrap_err().text;
     assert_eq!(refused(SCRIPT, "--tiem=5 job.sh"), "unknown option --tiem: did you mean --time?");
     let wrong = "#!/bin/sh\n#SBATCH --partition=a --tiem 5\n";
     assert_eq!(refused(wrong, "job.sh"), "job.sh:2: unknown option --tiem: did you mean --time?");
@@ -173,7 +173,7 @@ fn errors_say_where_and_what() {
     assert_eq!(refused(SCRIPT, "none.sh"), "none.sh: No such file or directory");
     assert!(refused(SCRIPT, "--wrap x job.sh").contains("--wrap can't be used with a script"));
     assert!(refused("#!/bin/sh\n#SBATCH --wrap=x\n", "job.sh").contains("can't be wrapped"));
-    let variable = jobspec_of(SCRIPT, "job.sh", &[("SBATCH_TIMELIMIT", "x")]).unwrap_err();
+    let variable = jobspec_of(SCRIPT, "job.sh", &[("SBATCH_TIMELIMIT", "x")]).unwrap_err().text;
     assert!(variable.starts_with("SBATCH_TIMELIMIT: invalid time 'x'"));
     assert!(refused(SCRIPT, "-C a&& job.sh").contains("a&&"));
 }

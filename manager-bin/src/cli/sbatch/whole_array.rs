@@ -1,5 +1,5 @@
 //! Dependencies on job arrays. In Slurm the number of an array stands for all of its jobs. Here it is the id of the
-//! first, so that a dependency on it is completed by one on each of the others.
+//! first job, so a dependency on it is extended by one on each of the other jobs.
 
 use jobtap_core::job::JobId;
 use jobtap_core::jobspec::path;
@@ -12,7 +12,7 @@ use crate::rpc::services::job_list::{Constraint, List};
 /// The schemes of dependencies on a job that Slurm has words for.
 const SCHEMES: [&str; 4] = ["afterstart", "afterany", "afterok", "afternotok"];
 
-/// How many jobs may have been submitted between those of an array.
+/// The number of other jobs, submitted between those of an array, that are searched.
 const BETWEEN: usize = 1000;
 
 /// The dependencies on the other jobs of the arrays that these dependencies name.
@@ -33,13 +33,13 @@ pub(super) async fn others(client: &Client, dependencies: &[Value]) -> Vec<Value
     all
 }
 
-/// A dependency that follows from the array, and that the user has not asked for. Its additional key tells the two
-/// apart: plugins of Slurm don't see it.
+/// A dependency that follows from the array, and that the user has not requested. The additional key marks it: plugins
+/// of Slurm don't see it.
 pub(super) fn additional(scheme: &str, value: &str) -> Value {
     json!({"scheme": scheme, "value": value, "array": true})
 }
 
-/// The jobs of the array of which this is the first, without it; empty if it is the first of none.
+/// The other jobs of the array whose first job is `first`; empty if it isn't the first job of an array.
 async fn after_first(client: &Client, first: JobId) -> Vec<JobId> {
     let slurm = noted(client, first).await;
     let is_first = slurm.get("array_task_id").is_some() && slurm.get("array_job_id").is_none();
@@ -72,7 +72,7 @@ async fn later(client: &Client, first: JobId) -> Vec<JobId> {
     ids
 }
 
-/// What `sbatch` has noted in the jobspec of a job; nothing for a job that the user may not read.
+/// What `sbatch` has recorded in the jobspec of a job; null for a job that the user may not read.
 async fn noted(client: &Client, id: JobId) -> Value {
     let Ok(values) = client.call(Lookup::key(id, "jobspec")).await else { return Value::Null };
     let jobspec: Value = serde_json::from_str(values.get("jobspec")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `hostlist`: combines lists of hosts (RFC 29), of which some are those of jobs or of the manager.
+//! `hostlist`: combines lists of hosts (RFC 29), some of which come from jobs or from the manager.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -19,7 +19,7 @@ use crate::rpc::services::resource::GetStatus;
 
 const COMMAND: &str = "hostlist";
 
-/// The variable with the job as whose task this command runs.
+/// The variables with the id of the job that this command is a task of.
 const JOB: [&str; 2] = ["JOBTAP_JOB_ID", "FLUX_JOB_ID"];
 
 /// Options and arguments of `hostlist`.
@@ -97,7 +97,7 @@ pub(crate) fn run(args: HostlistArgs) -> ExitCode {
     })
 }
 
-/// Where hosts come from. The manager is connected to only if a source needs it.
+/// The sources of hosts. Connects to the manager only if a source needs it.
 #[derive(Default)]
 struct Sources {
     client: Option<Client>,
@@ -153,7 +153,7 @@ impl Sources {
         Ok(all.with_ranks(&ranks).nodelist())
     }
 
-    /// The hosts of a job. A source that is no job id is a list of hosts.
+    /// The hosts of a job. A source that is not a job id is a list of hosts.
     async fn job(&mut self, source: &str, fallback: bool) -> Result<Hostlist, CliError> {
         let Ok(id) = source.parse::<JobId>() else {
             return parse(source);
@@ -184,17 +184,17 @@ fn from_lines(input: impl BufRead) -> Result<Hostlist, CliError> {
     Ok(hosts)
 }
 
-/// The hosts of `first` of which `keep` is true.
+/// The hosts of `first` for which `keep` is true.
 fn filtered(first: &Hostlist, keep: impl Fn(&str) -> bool) -> Result<Hostlist, CliError> {
     collected(first.iter().filter(|host| keep(host)))
 }
 
-/// The hosts of `first` without as many of each name as `removed` has, from the first on.
+/// The hosts of `first`, without the first N occurrences of each name that `removed` has N times.
 fn minus(first: &Hostlist, removed: &Hostlist) -> Result<Hostlist, CliError> {
     let mut unique = first.clone();
     unique.uniq();
     if unique.len() == first.len() {
-        // Without a look at each name, of which there may be very many.
+        // Faster than the loop below, which looks at each name; there may be very many.
         unique = first.clone();
         unique.delete(removed);
         return Ok(unique);
@@ -332,12 +332,12 @@ mod tests {
     }
 
     /// The output for lists of hosts.
-    fn try_hosts(line: &str) -> Result<String, String> {
+    fn try_hosts(line: &str) -> Result<String, CliError> {
         let words = ["hostlist"].into_iter().chain(line.split(' '));
         let args = Command::try_parse_from(words).unwrap().args;
         let lists = args.sources.iter().map(|text| parse(text)).collect::<Result<Vec<_>, _>>();
         let hosts = lists.and_then(|lists| combined(&args, lists));
-        hosts.and_then(|hosts| text(&args, &hosts)).map_err(|error| error.text)
+        hosts.and_then(|hosts| text(&args, &hosts))
     }
 
     #[track_caller]
@@ -388,7 +388,7 @@ mod tests {
             ("-F h9 h1", "host 'h9' not found"),
             ("-x h[ h1", "--exclude=h[: "),
         ] {
-            let error = try_hosts(line).unwrap_err();
+            let error = try_hosts(line).unwrap_err().text;
             assert!(error.starts_with(wanted), "{line}: {error}");
         }
         let error = from_lines("a\nb[\n".as_bytes()).unwrap_err();

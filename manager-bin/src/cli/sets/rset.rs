@@ -175,8 +175,7 @@ fn read(text: &str) -> Result<Vec<ResourceSet>, CliError> {
     Ok(sets)
 }
 
-/// Combines all sets with the first.
-/// Refuses a single set, for a command that compares several.
+/// Returns the sets, or an error for a single set, for a command that compares several.
 fn several(command: &str, sets: Vec<ResourceSet>) -> Result<Vec<ResourceSet>, CliError> {
     match sets.len() {
         1 => Err(CliError::failure(format!("{command} requires at least 2 resource sets"))),
@@ -311,7 +310,7 @@ fn decode(mut set: ResourceSet, args: &DecodeArgs) -> Result<String, CliError> {
     Ok(lines.into_iter().map(|line| line + "\n").collect())
 }
 
-/// Checks that each rank of the first set has in the second the same host and at least its resources.
+/// Checks that the second set has, for each rank of the first, the same host and at least the same resources.
 fn verify(sets: &[ResourceSet]) -> Result<(), CliError> {
     let [expected, found] = sets else {
         return Err(CliError::failure("verify requires exactly 2 R objects on stdin"));
@@ -349,10 +348,10 @@ mod tests {
 
     /// The output of a command with this standard input, and its error.
     #[track_caller]
-    fn r(line: &str, input: &str) -> Result<String, String> {
+    fn r(line: &str, input: &str) -> Result<String, CliError> {
         let words = ["R"].into_iter().chain(line.split(' '));
         let command = Command::try_parse_from(words).unwrap().args.command;
-        output(command, || Ok(input.to_owned())).map_err(|error| error.text)
+        output(command, || Ok(input.to_owned()))
     }
 
     #[track_caller]
@@ -381,7 +380,7 @@ mod tests {
         assert_eq!(r("decode -r -p all,^odd", &set).unwrap(), "0,2\n");
         let more = r("set-property new:0 all", &set).unwrap();
         assert_eq!(r("decode -r -p new", &more).unwrap(), "0\n");
-        let error = r("set-property a:9", &set).unwrap_err();
+        let error = r("set-property a:9", &set).unwrap_err().text;
         assert!(error.starts_with("failed to assign properties: a:9: "), "{error}");
     }
 
@@ -393,42 +392,42 @@ mod tests {
         assert_eq!(short("diff", &both), "rank0/core[0-1] rank1/core1");
         assert_eq!(short("intersect", &both), "rank1/core0");
         assert_eq!(r("decode -s", &both).unwrap(), "rank[0-1]/core[0-1] rank2/core0\n");
-        assert!(r("append", &both).unwrap_err().starts_with("append: "));
-        assert_eq!(r("diff", &one).unwrap_err(), "diff requires at least 2 resource sets");
+        assert!(r("append", &both).unwrap_err().text.starts_with("append: "));
+        assert_eq!(r("diff", &one).unwrap_err().text, "diff requires at least 2 resource sets");
         let apart = format!("{}{one}", r("encode -r 7 -H n7", "").unwrap());
         assert_eq!(short("append", &apart), "rank[0-1]/core[0-1] rank7/core0");
         assert_eq!(short("remap", &apart), "rank[0-1]/core[0-1] rank2/core0");
         assert_eq!(short("rerank n7,n1,n0", &apart), "rank0/core0 rank[1-2]/core[0-1]");
-        assert!(r("rerank n7", &apart).unwrap_err().starts_with("rerank: "));
+        assert!(r("rerank n7", &apart).unwrap_err().text.starts_with("rerank: "));
     }
 
     #[test]
     fn verify_names_what_is_missing() {
         let set = |cores: &str| r(&format!("encode -r 0 -c {cores} -H n0"), "").unwrap();
         assert_eq!(r("verify", &format!("{}{}", set("0"), set("0-1"))).unwrap(), "");
-        let error = r("verify", &format!("{}{}", set("0-1"), set("0"))).unwrap_err();
+        let error = r("verify", &format!("{}{}", set("0-1"), set("0"))).unwrap_err().text;
         assert_eq!(error, "rank 0 (n0) missing resources: core1");
-        let error = r("verify", &set("0")).unwrap_err();
+        let error = r("verify", &set("0")).unwrap_err().text;
         assert_eq!(error, "verify requires exactly 2 R objects on stdin");
         let other = r("encode -r 1 -H n1", "").unwrap();
-        let error = r("verify", &format!("{}{other}", set("0"))).unwrap_err();
+        let error = r("verify", &format!("{}{other}", set("0"))).unwrap_err().text;
         assert_eq!(error, "rank 0 (n0) not found in second R");
     }
 
     #[test]
     fn invalid_input_is_refused_by_its_place() {
-        assert_eq!(r("decode", "").unwrap_err(), "failed to read R on stdin");
+        assert_eq!(r("decode", "").unwrap_err().text, "failed to read R on stdin");
         let set = r("encode", "").unwrap();
-        let error = r("decode", &format!("{set}{{")).unwrap_err();
+        let error = r("decode", &format!("{set}{{")).unwrap_err().text;
         assert!(error.starts_with("R object 2 on stdin: EOF while parsing"), "{error}");
-        assert!(r("decode", "{}").unwrap_err().starts_with("R object 1 on stdin: "));
-        let error = r("encode -r 0-", "").unwrap_err();
+        assert!(r("decode", "{}").unwrap_err().text.starts_with("R object 1 on stdin: "));
+        let error = r("encode -r 0-", "").unwrap_err().text;
         assert_eq!(error, "Failed to decode ranks='0-' as idset");
-        let error = r("encode -r 0-2 -H a,b", "").unwrap_err();
+        let error = r("encode -r 0-2 -H a,b", "").unwrap_err().text;
         assert_eq!(error, "hostname count in 'a,b' does not match nranks (3)");
-        let error = r("encode -H a[", "").unwrap_err();
+        let error = r("encode -H a[", "").unwrap_err().text;
         assert!(error.starts_with("invalid hostlist 'a[': "), "{error}");
-        let error = r("decode -x a", &set).unwrap_err();
+        let error = r("decode -x a", &set).unwrap_err().text;
         assert_eq!(error, "Failed to decode exclude='a' as idset");
     }
 
@@ -443,7 +442,7 @@ mod tests {
         assert_eq!(r("decode -s -n", &set).unwrap(), "rank[0-1]/core[0-3]\nn[0-1]\n");
         std::fs::write(&path, "[resource]\n").unwrap();
         assert_eq!(
-            parse().unwrap_err(),
+            parse().unwrap_err().text,
             "Config file error: resource.config or resource.path must be defined"
         );
     }

@@ -71,8 +71,8 @@ impl TryArgs {
     }
 }
 
-/// Returns the report, and whether the request was accepted. What the system knows of the user stands in the
-/// description, unless a SPEC says otherwise.
+/// Returns the report, and whether the request was accepted. The description contains what the system knows about the
+/// user, unless a SPEC says otherwise.
 pub(super) fn attempt(args: &TryArgs, requester: Requester) -> Result<(String, bool), CliError> {
     let options = Options {
         version: if args.lua == "5.4" { Version::Lua54 } else { Version::Lua51 },
@@ -182,7 +182,7 @@ fn described(mut desc: JobDescriptor, spec: &str) -> Result<JobDescriptor, CliEr
             Some(Err(SetError::Type { expected, .. })) => {
                 return Err(CliError::usage(format!("{name}: a {expected} is expected")));
             }
-            // What scripts can't write, a test can.
+            // A test can also set what scripts can't write.
             _ => desc = with_member(desc, JobDescriptor::FIELDS, &name, value)?,
         }
     }
@@ -232,7 +232,7 @@ fn with_member<T: Serialize + DeserializeOwned>(
         (Kind::List { .. }, Json::String(text)) => words(&text)?.into(),
         (_, value) => value,
     };
-    // A field that is another view of one has no member of its own.
+    // A field that is a view of another one has no member of its own.
     let member = members.get_mut(name).ok_or_else(|| {
         CliError::usage(format!("{name} can't be set; set {}", field.view_of.join(" or ")))
     })?;
@@ -267,7 +267,7 @@ fn report(before: &JobDescriptor, after: &JobDescriptor, verdict: &Verdict) -> S
 /// The fields that differ, with their values before and after.
 fn changes(before: &JobDescriptor, after: &JobDescriptor) -> Vec<String> {
     let unset = JobDescriptor::default();
-    // Memory is shown by what it is for.
+    // Memory is shown per CPU or per node, not in the field that combines both.
     let memory = ["min_mem_per_cpu", "min_mem_per_node"];
     let shown = JobDescriptor::FIELDS.iter().filter(|field| match field.kind {
         Kind::Environment => false,

@@ -1,4 +1,4 @@
-//! `slurm explain`: says what a `job_submit.lua` uses, and how each of it is served here.
+//! `slurm explain`: says what a `job_submit.lua` uses, and how each item is served here.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -32,7 +32,7 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<(String, bool), CliError> {
     if let Err(error) = Script::check(&path, &Options::default()) {
         report.problems.insert((Place { file: 0, line: 0 }, error.to_string()));
     }
-    report.all(&Uses::of(&files));
+    report.all(&Uses::read(&files));
     Ok(report.finish())
 }
 
@@ -57,7 +57,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("user_msg", "a message to the user"),
 ];
 
-/// Functions of Lua that need a word.
+/// Functions of Lua that need a remark.
 const LIBRARY: &[(&str, &str)] = &[
     ("arg", "Lua 5.1; served"),
     ("collectgarbage", "served; memory is limited"),
@@ -149,7 +149,7 @@ impl<'f> Report<'f> {
         self.text.push('\n');
     }
 
-    /// `12, 15, util.lua:3`; of many lines the first ones.
+    /// `12, 15, util.lua:3`; only the first lines if there are many.
     fn lines(&self, places: &BTreeSet<Place>) -> String {
         const SHOWN: usize = 4;
         let shown = places.iter().take(SHOWN).map(|place| self.line(*place));
@@ -333,10 +333,10 @@ impl<'f> Report<'f> {
     }
 }
 
-/// Where a field of the request stands here.
+/// Where a field of the request is stored here.
 fn served<T>(field: &Field<T>) -> String {
     let view = field.view_of.first().map(|of| format!("as {of}; "));
-    let place = match Where::of(field.name) {
+    let place = match Where::for_field(field.name) {
         Some(Where::Jobspec(place)) => format!("in the jobspec: {place}"),
         Some(Where::Urgency) => "the urgency of the job".to_owned(),
         Some(Where::Request) => "comes with the request".to_owned(),

@@ -33,7 +33,7 @@ enum SlurmCommand {
     Try(attempt::TryArgs),
 }
 
-/// Runs the command. The exit code is 1 if the script uses what is not served, or refuses the job.
+/// Runs the command. The exit code is 1 if the script uses something that is not served, or refuses the job.
 pub(crate) fn run(args: SlurmArgs) -> ExitCode {
     session::run(COMMAND, Family::Script, async {
         let (text, good) = match args.command {
@@ -49,12 +49,12 @@ pub(crate) fn run(args: SlurmArgs) -> ExitCode {
     })
 }
 
-/// How long a script may take to be loaded and to answer: longer than its time limits. What then still runs hangs
-/// where no limit holds, and the manager refuses a request in the same way.
+/// How long a script may take to load and to respond: longer than its time limits. A script that still runs then hangs
+/// where no limit applies, and the manager would refuse the request as well.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// Runs a script on a thread, until SIGINT or SIGTERM ends the command: what the script runs isn't in the
-/// terminal's process group, and would go on. The thread isn't waited for when it hangs.
+/// Runs a script on a thread. If SIGINT or SIGTERM ends the command, kills the programs that the script runs: they
+/// aren't in the terminal's process group, and would continue. A thread that hangs isn't joined.
 async fn uninterrupted<T: Send + 'static>(
     file: &str,
     run: impl FnOnce() -> Result<T, CliError> + Send + 'static,

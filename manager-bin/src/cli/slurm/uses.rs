@@ -26,7 +26,7 @@ pub(super) enum Object {
 }
 
 impl Object {
-    /// What stands at an index of it, if it is a list.
+    /// What an element of it stands for, if it is a list.
     fn element(self) -> Option<Self> {
         match self {
             Self::Partitions => Some(Self::Partition),
@@ -82,7 +82,7 @@ pub(super) struct Uses {
 
 impl Uses {
     /// Reads all files of a script.
-    pub(super) fn of(files: &[File]) -> Self {
+    pub(super) fn read(files: &[File]) -> Self {
         let tokens: Vec<Tokens<'_>> = files.iter().map(|file| Tokens::new(&file.source)).collect();
         let mut finder = Finder::default();
         for (file, tokens) in tokens.iter().enumerate() {
@@ -91,7 +91,7 @@ impl Uses {
         for (name, objects) in ENTRIES {
             finder.bind_parameters(name, &objects.map(Some));
         }
-        // Each round can teach the next one more names. Their number is bounded.
+        // Each round can find more names for the next one. Their number is bounded.
         loop {
             let known = finder.names.len();
             for (file, tokens) in tokens.iter().enumerate() {
@@ -113,7 +113,7 @@ pub(super) fn files(path: &Path) -> std::io::Result<Vec<File>> {
     let directory = path.parent().unwrap_or(Path::new(""));
     let mut next = 0;
     while let Some(file) = files.get(next) {
-        for module in Uses::of(std::slice::from_ref(file)).modules.into_keys() {
+        for module in Uses::read(std::slice::from_ref(file)).modules.into_keys() {
             let Some(path) = module_path(directory, &module) else { continue };
             if files.iter().all(|file| file.path != path)
                 && let Ok(source) = input::bytes(&path)
@@ -148,7 +148,7 @@ struct Finder {
 /// What an expression such as `job_desc.environment` stands for.
 struct Chain {
     object: Option<Object>,
-    /// The token after it.
+    /// The index of the token after it.
     end: usize,
 }
 
@@ -188,18 +188,18 @@ impl Finder {
         }
     }
 
-    /// Notes what a function is called with.
+    /// Records what the arguments of a function stand for.
     fn bind_parameters(&mut self, function: &str, arguments: &[Option<Object>]) {
         let Some(function) = self.uses.functions.get(function) else { return };
         for (name, object) in function.parameters.clone().iter().zip(arguments) {
-            // The third parameter of `slurm_job_submit` is a number; its entry is there for the width only.
+            // The third parameter of `slurm_job_submit` is a number; its entry only fills the array.
             if let Some(object) = object.filter(|object| *object != Object::Slurm) {
                 self.bind(name, object);
             }
         }
     }
 
-    /// Goes over a file with the names that are known so far.
+    /// Follows the names that are known so far through a file.
     fn follow(&mut self, file: usize, tokens: &Tokens<'_>) {
         for index in 0..tokens.list().len() {
             if tokens.is(index, "for") {
@@ -272,7 +272,7 @@ impl Finder {
         arguments
     }
 
-    /// Reads a name with what is indexed of it, and notes the fields.
+    /// Reads a name with the fields and indexes after it, and records the fields.
     fn chain(&mut self, file: usize, tokens: &Tokens<'_>, start: usize) -> Chain {
         let Some(name) = tokens.name(start) else { return Chain { object: None, end: start } };
         let slurm = (name == "slurm").then_some(Object::Slurm);
@@ -291,7 +291,7 @@ impl Finder {
                 if tokens.is(end + 2, "]") && tokens.plain_string(end + 1).is_some() {
                     (tokens.plain_string(end + 1).map(str::to_owned), end + 3)
                 } else {
-                    // The walk comes to what stands in the brackets by itself.
+                    // `follow` reaches the tokens in the brackets by itself.
                     (None, closing(tokens, end))
                 }
             } else {
@@ -328,7 +328,7 @@ impl Finder {
         let here = place(file, tokens, index);
         let member = tokens.name(index + 2).filter(|_| tokens.is(index + 1, "."));
         let full = member.map_or_else(|| name.to_owned(), |member| format!("{name}.{member}"));
-        // A parameter or field of that name is no function of Lua.
+        // A parameter or field of that name is not a function of Lua.
         let called = tokens.is(index + 1, "(") || member.is_some() || name == "arg";
         if called && !self.uses.functions.contains_key(name) {
             self.uses.library.entry(full).or_default().insert(here);
@@ -342,7 +342,7 @@ impl Finder {
     }
 }
 
-/// Whether an expression goes on after a chain, so that its value is another one.
+/// Whether the expression continues after a chain, so that its value is a different one.
 fn continues(tokens: &Tokens<'_>, end: usize) -> bool {
     let operators =
         ["(", "{", ":", ".", "[", "..", "+", "-", "*", "/", "%", "^", "and", "or", "=="];
@@ -393,7 +393,7 @@ mod tests {
     use super::*;
 
     fn uses(source: &str) -> Uses {
-        Uses::of(&[File { path: "x.lua".into(), source: source.as_bytes().to_vec() }])
+        Uses::read(&[File { path: "x.lua".into(), source: source.as_bytes().to_vec() }])
     }
 
     /// The names of the fields of an object, those that are written with `=` after them.

@@ -1,5 +1,5 @@
-//! The options of `start` for the brokers of a Flux instance. This manager is a single process: the options
-//! have no effect, except that the values are refused that Flux refuses.
+//! The options of `start` for the brokers of a Flux instance. This manager is a single process: the options have no
+//! effect, except that it refuses the values that Flux refuses.
 
 use jobtap_core::job::Fsd;
 
@@ -23,7 +23,7 @@ pub(super) struct TestOptions {
 }
 
 impl TestOptions {
-    /// Checks the options. `sized` tells whether `--test-size` is given.
+    /// Checks the options. `sized` says whether `--test-size` is given.
     pub(super) fn check(&self, sized: bool) -> Result<(), CliError> {
         let given = [
             ("test-exit-timeout", &self.test_exit_timeout),

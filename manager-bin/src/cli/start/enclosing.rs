@@ -1,5 +1,5 @@
-//! The enclosing job: the job as which a manager runs, if it runs as one. The manager uses the resources of
-//! that job until the job expires, and sets its own address as a memo of the job.
+//! The enclosing job: the job that a manager runs as, if any. The manager uses the resources of that job until the job
+//! expires, and sets its own address as a memo of the job.
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -35,7 +35,7 @@ const MEMO_TIMEOUT: Duration = Duration::from_secs(2);
 /// The event from which the time limit of a job counts.
 const START: &str = "start";
 
-/// The event of the first exit of a task in the log of the execution.
+/// The event in the exec eventlog for the first exit of a task.
 const TASK_EXIT: &str = "shell.task-exit";
 
 /// The event that changes the expiration of a job.
@@ -55,12 +55,13 @@ const TASK_VARIABLES: [&str; 9] = [
     "TASK_LOCAL_ID",
 ];
 
-/// The variables by which MPI programs find each other, and those of other job managers as whose job this manager
-/// runs: its programs would take themselves for processes of that job. They are removed too, as in Flux.
+/// The prefixes of the variables by which MPI programs find each other, and of those of other job managers. If this
+/// manager runs as a job of such a manager, its programs would take themselves for processes of that job. They are
+/// removed too, as in Flux.
 const LAUNCHERS: [&str; 4] = ["PMI_", "PMIX_", "PALS_", "SLURM_"];
 const LIBRARIES: [&str; 2] = ["FLUX_PMI_LIBRARY_PATH", "I_MPI_PMI_LIBRARY"];
 
-/// The names of the variables that the environment of this manager's programs hasn't.
+/// The names of the variables that are removed from the environment of this manager's programs.
 pub(super) fn variables() -> impl Iterator<Item = OsString> {
     let own = ["JOBTAP", "FLUX"]
         .iter()
@@ -73,7 +74,7 @@ pub(super) fn variables() -> impl Iterator<Item = OsString> {
     own.chain(LIBRARIES.map(OsString::from)).chain(set)
 }
 
-/// The job of which this process is a task.
+/// The job that this process is a task of.
 pub(super) struct Enclosing {
     id: JobId,
     /// The rank of this process among the tasks of the job.
@@ -131,8 +132,8 @@ impl Enclosing {
         Ok(())
     }
 
-    /// The attributes of this manager that tell its place in the hierarchy of managers. If the manager of the
-    /// job doesn't respond, the level is 1.
+    /// The attributes of this manager that describe its place in the hierarchy of managers. If the manager of the job
+    /// doesn't respond, the level is 1.
     pub(super) async fn attributes(&self) -> Vec<(&'static str, String)> {
         let level = async {
             let name = "instance-level".to_owned();
@@ -196,8 +197,8 @@ impl Enclosing {
         EventStream::open(manager, self.id, "eventlog", false).await
     }
 
-    /// The resources of the job, which started at the time `started` in seconds since the epoch. Their
-    /// expiration is computed as the job's manager computes it: that in R is the planned one.
+    /// The resources of the job, which started at the time `started` in seconds since the epoch. Their expiration is
+    /// computed as the job's manager computes it, since R contains only the planned one.
     async fn allocated(&self, manager: &Client, started: f64) -> Result<ResourceSet, CliError> {
         let values = manager.call(Lookup::key(self.id, "R").current()).await?;
         let wrong = |error: &dyn Display| CliError::failure(format!("R: {error}"));
@@ -249,7 +250,7 @@ impl Enclosing {
     }
 }
 
-/// The time after which a lost connection to the enclosing manager is established again: it may be
+/// The time after which to reconnect to the enclosing manager when the connection is lost: the manager may be
 /// restarting.
 const RETRY: Duration = Duration::from_secs(5);
 
@@ -262,8 +263,8 @@ impl Expiration {
         Self(None)
     }
 
-    /// The expiration of a job, of which `known` is the present one, in seconds since the epoch, 0 for none.
-    pub(super) fn of(job: Enclosing, known: f64) -> Self {
+    /// The expiration of a job: `known` is the present one, in seconds since the epoch, 0 for none.
+    pub(super) fn watch_job(job: Enclosing, known: f64) -> Self {
         let (sender, receiver) = watch::channel(known);
         tokio::spawn(async move {
             while job.watch_expiration(&sender).await.is_err() {

@@ -47,7 +47,7 @@ use crate::stderr;
 
 const COMMAND: &str = "start";
 
-/// The attribute with which the manager runs no command, as in Flux: it ends at a signal or when a client asks.
+/// The attribute with which the manager runs no command, as in Flux: it ends at a signal or at a client's request.
 const NO_COMMAND: &str = "broker.rc2_none";
 
 /// The configuration that the package's unit for systemd uses.
@@ -56,11 +56,11 @@ const SYSTEM_CONFIG: &str = "/etc/jobtap";
 /// The environment variable of Flux that keeps jobs running after the command has exited.
 const DISABLE_JOB_CLEANUP: &str = "FLUX_DISABLE_JOB_CLEANUP";
 
-/// The variable that tells the initial program as which job its manager runs.
+/// The variable that tells the initial program the id of the job that its manager runs as.
 const ENCLOSING: &str = "FLUX_ENCLOSING_ID";
 
-/// For how long after the end of the command a signal may be the one that ended it: the signal of a terminal, or of the
-/// job as which this manager runs, goes to both, and the manager may receive it last.
+/// How long after the end of the command a signal may still be the one that ended the command: a signal of a terminal,
+/// or to the job that this manager runs as, goes to both, and the manager may receive it last.
 const SAME_SIGNAL: Duration = Duration::from_millis(500);
 
 /// Options and arguments of `start`.
@@ -161,8 +161,8 @@ fn check_current_directory() -> Result<(), CliError> {
     )))
 }
 
-/// Lasts as long as the first task of the job. A job of several tasks is one instance, and a task that exits earlier can
-/// end the job.
+/// Waits until the first task of the job exits. A job of several tasks is one instance, and a task that exits earlier
+/// can end the job.
 async fn outlast_first_task(job: &Enclosing) -> Result<u8, CliError> {
     let mut signals = Signals::new()?;
     tokio::select! {
@@ -191,11 +191,10 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
         Some(job) if takes_given(&plan.config, &plan.test_size) => Some(job.resources().await?),
         _ => None,
     };
-    // With a state directory, but without a command and a terminal, it is a daemon of the system, as under
-    // systemd.
+    // With a state directory, but without a command and a terminal, this is a daemon of the system, as under systemd.
     let foreground = plan.command.is_empty()
         && (plan.no_command || plan.state_dir.is_some() && !std::io::stdin().is_terminal());
-    // Without a state directory no other manager comes for the jobs.
+    // Without a state directory, no later manager takes the jobs over.
     let ends_jobs = !foreground || plan.state_dir.is_none();
     let statedir = match &plan.state_dir {
         Some(path) => StateDir::open(path),
@@ -242,8 +241,9 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
         job.announce(daemon.uri()).await;
     }
     let inside = enclosing.as_ref().map(Enclosing::id);
-    let mut expiration =
-        enclosing.zip(known).map_or(Expiration::fixed(), |(job, known)| Expiration::of(job, known));
+    let mut expiration = enclosing
+        .zip(known)
+        .map_or(Expiration::fixed(), |(job, known)| Expiration::watch_job(job, known));
     let mut child = match foreground {
         true => None,
         false => Some(spawn(&daemon, &rundir, &command, inside)?),
@@ -367,8 +367,8 @@ impl Plan {
     }
 }
 
-/// The socket of a manager without one by name. In the state directory clients find it again after a restart; the
-/// system limits the length of such paths.
+/// The socket of a manager for which no option names one. It is in the state directory, where clients find it again
+/// after a restart, unless the path would be longer than the system allows.
 fn own_socket(statedir: &StateDir, rundir: &RunDir) -> PathBuf {
     let socket = statedir.path().join("local-0");
     match socket.as_os_str().len() > uri::MAX_PATH {
@@ -380,7 +380,7 @@ fn own_socket(statedir: &StateDir, rundir: &RunDir) -> PathBuf {
 /// The socket of the attribute `local-uri`.
 fn named_socket(address: &str) -> Result<PathBuf, CliError> {
     let wrong = |text: &str| CliError::failure(format!("local-uri: {text}"));
-    let path = uri::to_path(address).map_err(|text| wrong(&text))?;
+    let path = uri::to_path(address).map_err(|error| wrong(&error.to_string()))?;
     match path.is_absolute() && path.as_os_str().len() <= uri::MAX_PATH {
         true => Ok(path),
         false => Err(wrong(&format!(
@@ -478,7 +478,7 @@ async fn serve(
 ) -> Result<Stop, CliError> {
     stderr::line_of(Level::Info, &format!("jobtap: manager ready at {}", daemon.uri()));
     service.ready(daemon);
-    // A reload asks the name service, which may be slow; signals are handled meanwhile.
+    // A reload queries the name service, which may be slow; signals are handled meanwhile.
     let mut reload = None;
     loop {
         tokio::select! {
@@ -499,7 +499,7 @@ async fn serve(
     }
 }
 
-/// Waits until a task has ended, and forgets it. Without a task it never returns.
+/// Waits until a task has ended, and clears it. Without a task this never returns.
 async fn finished(task: &mut Option<JoinHandle<()>>) {
     let Some(running) = task else { return pending().await };
     // A task that panicked has ended, too.
@@ -519,7 +519,7 @@ async fn supervise(
         tokio::select! {
             _ = signals.terminate.recv() => send(child, Signal::TERM),
             _ = signals.alarm.recv() => send(child, Signal::ALARM),
-            // Not forwarded: when a terminal hangs up, the command in it is told by the system.
+            // Not forwarded: when a terminal hangs up, the system sends SIGHUP to the command too.
             _ = signals.hangup.recv() => reload = Some(daemon.reload()),
             () = finished(&mut reload) => {}
             // Ctrl-C reaches the command directly, which is in the same process group. SIGINT is caught here
@@ -528,7 +528,7 @@ async fn supervise(
             status = child.wait() => return Ok(Stop::Exit(exit_code(status?))),
             end = expiration.changed() => daemon.move_end(end),
             () = daemon.restart_asked() => return Ok(Stop::Restart),
-            // As in Flux: the manager ends when the command has, whose exit code is then 129.
+            // As in Flux, the manager ends when the command does; the command's exit code is then 129.
             () = daemon.shutdown_asked() => send(child, Signal::HUP),
             reason = daemon.failure() => {
                 send(child, Signal::TERM);
@@ -557,7 +557,7 @@ async fn finish_jobs(daemon: &Daemon, signals: &mut Signals) {
     }
 }
 
-/// Runs the initial program. `inside` is the job as which the manager runs.
+/// Runs the initial program. `inside` is the job that the manager runs as.
 fn spawn(
     daemon: &Daemon,
     rundir: &RunDir,
@@ -626,7 +626,7 @@ fn exit_code(status: ExitStatus) -> u8 {
     u8::try_from(code).unwrap_or(1)
 }
 
-/// Prints why the manager failed. The error has no text, since the message has a form of its own.
+/// Prints why the manager failed. The error has no text, since the message has its own form.
 fn failed(reason: &str) -> CliError {
     stderr::line_of(Level::Error, &format!("jobtap: {reason}"));
     CliError { text: String::new(), code: 1 }

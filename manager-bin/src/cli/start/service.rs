@@ -1,5 +1,5 @@
-//! What a service manager such as systemd is told: that the manager is ready, reloads or stops, and that it still
-//! works (the watchdog). A manager that no service manager has started tells nothing.
+//! Notifies a service manager such as systemd that the manager is ready, reloads or stops, and that it still works (the
+//! watchdog). A manager that no service manager has started sends nothing.
 
 use std::future::pending;
 use std::time::Duration;
@@ -9,13 +9,12 @@ use sd_notify::NotifyState;
 use crate::daemon::Daemon;
 use crate::stderr;
 
-/// How many times in each period of the watchdog it is checked that the manager works. With 3, one check may come
-/// late.
+/// How many times the manager is checked in each period of the watchdog. With 3, one check may come late.
 const CHECKS: u32 = 3;
 
 /// The service manager that the environment names, if any.
 pub(super) struct ServiceManager {
-    /// The interval of the checks for the watchdog, if it wants any.
+    /// The interval of the checks for the watchdog, if it is enabled.
     checks: Option<tokio::time::Interval>,
 }
 
@@ -24,13 +23,13 @@ impl ServiceManager {
         Self { checks: sd_notify::watchdog_enabled().map(checks) }
     }
 
-    /// Clients can connect.
+    /// Reports that clients can connect.
     pub(super) fn ready(&self, daemon: &Daemon) {
         let status = format!("Listening at {}", daemon.uri());
         tell(&[NotifyState::Ready, NotifyState::Status(&status)]);
     }
 
-    /// The configuration is read again. The service is told so, since `systemctl reload` waits for it.
+    /// Reports that the configuration is being read again: `systemctl reload` waits for this.
     pub(super) fn reloads(&self) {
         match NotifyState::monotonic_usec_now() {
             Ok(now) => tell(&[NotifyState::Reloading, now]),
@@ -38,13 +37,13 @@ impl ServiceManager {
         }
     }
 
-    /// The manager begins to end.
+    /// Reports that the manager begins to end.
     pub(super) fn stops(&self) {
         tell(&[NotifyState::Stopping, NotifyState::Status("Ending")]);
     }
 
     /// Reports to the watchdog for as long as the engine and the store respond. Never returns. A manager that hangs
-    /// isn't reported, so that the service manager ends it and starts another one, which takes its jobs over.
+    /// stops reporting, so that the service manager ends it and starts another one, which takes its jobs over.
     pub(super) async fn watch(&mut self, daemon: &Daemon) {
         let Some(checks) = &mut self.checks else {
             return pending().await;

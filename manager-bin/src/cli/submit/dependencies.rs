@@ -68,13 +68,13 @@ impl DependencyOptions {
     /// The dependencies, in the order of the command line. Times are counted from `now`, in seconds since the epoch.
     ///
     /// # Errors
-    /// [`ArgError`] if a value is no dependency or no time.
+    /// [`ArgError`] if a value is not a dependency or not a time.
     pub(crate) fn dependencies(&self, now: f64) -> Result<Vec<Dependency>, ArgError> {
         let mut uris = self.uris.iter();
         let mut begin_times = self.begin_times.iter();
         let next = |is_begin_time: &bool| match is_begin_time {
             true => begin_times.next().map(|time| begin_time(time, now)),
-            // A value of several lines in a directive has ends of lines, which no URI has.
+            // In a directive, a value of several lines contains line ends, which no URI has.
             false => uris.next().map(|uri| Ok(Dependency::from_uri(&uri.replace('\n', ""))?)),
         };
         self.order.iter().filter_map(next).collect()

@@ -88,14 +88,14 @@ fn apply_rule(
     env: &mut Environment,
     nesting: usize,
 ) -> Result<(), ArgError> {
-    let refuse = |text: String| ArgError::EnvRule { rule: rule.to_owned(), text };
+    let bad_pattern = |_| ArgError::EnvPattern(rule.to_owned());
     if let Some(pattern) = rule.strip_prefix('-') {
-        let pattern = Pattern::new(pattern).map_err(refuse)?;
+        let pattern = Pattern::new(pattern).map_err(bad_pattern)?;
         env.variables.retain(|name, _| !pattern.matches(name));
         env.expand.retain(|name, _| !pattern.matches(name));
     } else if let Some(file) = rule.strip_prefix('^') {
         if nesting == MAX_NESTING {
-            return Err(refuse("files name each other too deeply".to_owned()));
+            return Err(ArgError::EnvNesting(rule.to_owned()));
         }
         let text = input::text(caller.file(file)).map_err(|e| ArgError::env_file(file, &e))?;
         for line in text.lines().map(str::trim) {
@@ -115,7 +115,7 @@ fn apply_rule(
             env.variables.insert(name.to_owned(), value);
         }
     } else {
-        let pattern = Pattern::new(rule).map_err(refuse)?;
+        let pattern = Pattern::new(rule).map_err(bad_pattern)?;
         for (name, value) in caller.env.iter().filter(|(name, _)| pattern.matches(name)) {
             env.variables.insert(name.clone(), value.clone());
         }
@@ -169,9 +169,9 @@ mod tests {
         Caller { env: env.collect(), ..Caller::default() }
     }
 
-    fn environment(rules: &[&str], caller: &Caller) -> Result<Environment, String> {
+    fn environment(rules: &[&str], caller: &Caller) -> Result<Environment, ArgError> {
         let rules: Vec<String> = rules.iter().map(|rule| (*rule).to_owned()).collect();
-        apply(&rules, caller).map_err(|error| error.to_string())
+        apply(&rules, caller)
     }
 
     /// The variables as `A=1 B=2`.
@@ -182,7 +182,7 @@ mod tests {
     }
 
     fn refused(rule: &str) -> String {
-        environment(&[rule], &caller()).unwrap_err()
+        environment(&[rule], &caller()).unwrap_err().to_string()
     }
 
     #[test]
@@ -234,10 +234,10 @@ mod tests {
         let pairs: Vec<_> = env.variables.iter().map(|(k, v)| format!("{k}={v}")).collect();
         assert_eq!(pairs, ["A=1", "B=11"]);
         assert_eq!(
-            environment(&["^nosuch"], &caller).unwrap_err(),
+            environment(&["^nosuch"], &caller).unwrap_err().to_string(),
             "--env: [Errno 2] No such file or directory: 'nosuch'"
         );
-        assert!(environment(&["^loop"], &caller).unwrap_err().contains("too deeply"));
+        assert!(environment(&["^loop"], &caller).unwrap_err().to_string().contains("too deeply"));
     }
 
     #[test]
@@ -266,7 +266,10 @@ mod tests {
                     let remains = |name: &String| set == Some(name) || env.variables.contains_key(name);
                     prop_assert!(rule.starts_with('-') || before.keys().all(remains));
                 }
-                Err(error) => prop_assert!(error.ends_with(&format!(" {rule}")), "{}", error),
+                Err(error) => {
+                    let error = error.to_string();
+                    prop_assert!(error.ends_with(&format!(" {rule}")), "{}", error);
+                }
             }
         }
     }

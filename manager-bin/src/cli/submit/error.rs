@@ -4,6 +4,7 @@ use jobtap_core::jobspec::{JobspecError, ShapeError};
 use jobtap_core::resource::QueryError;
 use thiserror::Error;
 
+use super::pattern::InvalidPattern;
 use crate::cli::common::message::system_text;
 use crate::rpc::errno::EINVAL;
 
@@ -20,11 +21,11 @@ pub(crate) enum ArgError {
     ShapeAndFile,
     #[error("--shape={shape}: {error}")]
     Shape { shape: String, error: ShapeError },
-    /// The words of Flux, which scripts may know.
+    /// Flux's message, which scripts may search for.
     #[error("invalid literal for int() with base 10: '{0}'")]
     Urgency(String),
-    #[error("--signal={option}: {text}")]
-    Signal { option: String, text: String },
+    #[error("--signal={option}: {fault}")]
+    Signal { option: String, fault: SignalFault },
     #[error("Invalid taskmap URI \"{0}\"")]
     Taskmap(String),
     #[error("--flags: Unknown flag {0}")]
@@ -45,12 +46,22 @@ pub(crate) enum ArgError {
     EnvUnset { name: String, rule: String },
     #[error("--env: Unable to substitute {0}")]
     EnvSubstitution(String),
-    #[error("--env: {text} in {rule}")]
-    EnvRule { rule: String, text: String },
+    #[error("--env: {InvalidPattern} in {0}")]
+    EnvPattern(String),
+    #[error("--env: files name each other too deeply in {0}")]
+    EnvNesting(String),
     #[error("--env: [Errno {errno}] {text}: '{name}'")]
     EnvFile { name: String, errno: i32, text: String },
-    #[error("{0}")]
-    Rlimit(String),
+    #[error("--rlimit: {InvalidPattern} in {0}")]
+    RlimitPattern(String),
+    #[error("Invalid rlimit \"{0}\"")]
+    UnknownRlimit(String),
+    #[error("Invalid value in {name}={value}")]
+    RlimitValue { name: String, value: String },
+    #[error("No corresponding rlimit matching \"{0}\"")]
+    UnmatchedRlimit(String),
+    #[error("unknown constraint operator '{0}'")]
+    ConstraintOperator(String),
     #[error("--requires='{query}': {error}")]
     Requires { query: String, error: Box<QueryError> },
     #[error("failed to set {key} to {value}")]
@@ -63,6 +74,17 @@ pub(crate) enum ArgError {
     File { name: String, text: String },
     #[error(transparent)]
     Jobspec(#[from] JobspecError),
+}
+
+/// What is wrong with the value of `--signal`.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub(crate) enum SignalFault {
+    #[error("signal must be > 0")]
+    NotPositive,
+    #[error("signal '{0}' is invalid")]
+    Unknown(String),
+    #[error("invalid Flux standard duration")]
+    Time,
 }
 
 impl ArgError {

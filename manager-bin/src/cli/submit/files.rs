@@ -1,5 +1,5 @@
-//! `--add-file`: files that are part of a job, as RFC 37 objects in its jobspec. What they contain is in a file, or is
-//! the argument itself, which has a newline then.
+//! `--add-file`: files that are part of a job, as RFC 37 objects in its jobspec. Their contents come from a file, or
+//! are the argument itself, which then contains a newline.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -16,10 +16,10 @@ use crate::files::input;
 /// The bits in the mode of a regular file that are its type.
 const REGULAR: u32 = 0o100_000;
 
-/// The permissions of a file whose contents are the argument, if it doesn't say others.
+/// The permissions of a file whose contents are the argument, unless the option sets others.
 const PRIVATE: u32 = 0o600;
 
-/// What stands for a newline in an argument.
+/// The text that stands for a newline in an argument.
 const NEWLINE: &str = "\\n";
 
 /// The file objects for the options, by the names that the files have in the job.

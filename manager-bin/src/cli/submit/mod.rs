@@ -57,7 +57,7 @@ pub(super) struct Submission {
     label: String,
     /// The log files of the job.
     log: LogNames,
-    /// The event until which the job is awaited, if it is one of its own.
+    /// The event to wait for, if this job has its own.
     event: Option<String>,
     pub(super) request: Submit,
 }
@@ -121,7 +121,7 @@ pub(super) fn submissions(
         let event = copies.wait_event.clone();
         return Ok(vec![Submission { log, event, ..submission(job, caller)? }]);
     };
-    // The words of Flux's parser of idsets, which doesn't say what is wrong.
+    // The message of Flux's parser of idsets, which doesn't say what is wrong.
     let invalid = |_| CliError::failure(format!("IDset(): Invalid argument: {ids}"));
     let ids: Idset = ids.parse().map_err(invalid)?;
     let copy = |id: u32| {
@@ -164,7 +164,7 @@ pub(super) async fn submit_all(
     let kind = if wait.is_some() { Kind::Wait } else { Kind::Submit };
     let bar = progress.start(command, kind, sent.len());
     let progress = bar.as_ref().map(|bar| bar.progress.clone());
-    // The output of jobs can end within a line, which a line below would break.
+    // The output of jobs can end within a line, and a progress line below would break that line.
     let quiet_jobs = !wait.as_ref().is_some_and(Wait::copies_output);
     let total = sent.len() as u64;
     let work = |what| (bar.is_none() && quiet_jobs).then(|| Work::on(what, total, "jobs"));
@@ -175,7 +175,7 @@ pub(super) async fn submit_all(
     for (label, sinks, event, response) in sent {
         match response.await.map_err(CliError::failure)? {
             Ok(Submitted { id, messages }) => {
-                session::print_said(command, &messages);
+                session::print_plugin_messages(command, &messages);
                 if !quiet {
                     sinks.write(false, format!("{}\n", show_id(id)).as_bytes())?;
                 }
@@ -188,7 +188,7 @@ pub(super) async fn submit_all(
                 }
             }
             Err(error) => {
-                session::print_said(command, &error.messages);
+                session::print_plugin_messages(command, &error.messages);
                 sinks.print_message(&format!("{label}[Errno {}] {error}", error.errno));
                 highest = highest.max(1);
                 if let Some(progress) = progress.as_ref().filter(|_| kind == Kind::Wait) {
@@ -203,7 +203,7 @@ pub(super) async fn submit_all(
     }
     drop(submitting);
     let waits_for = (!waiting.is_empty()).then(|| work("waiting for")).flatten();
-    // Refused ones are not awaited.
+    // Refused jobs are not awaited.
     waits_for.iter().for_each(|work| work.at(total.saturating_sub(waiting.len() as u64)));
     while let Some(code) = waiting.join_next().await {
         highest = highest.max(code.map_err(CliError::failure)??);

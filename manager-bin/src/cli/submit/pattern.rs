@@ -6,17 +6,22 @@ use regex_lite::Regex;
 /// name.
 pub(crate) struct Pattern(Regex);
 
+/// A text that is no pattern.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("invalid pattern")]
+pub(crate) struct InvalidPattern;
+
 impl Pattern {
     /// Parses a pattern.
     ///
     /// # Errors
-    /// The pattern is invalid; the text says so.
-    pub(crate) fn new(text: &str) -> Result<Self, String> {
+    /// [`InvalidPattern`].
+    pub(crate) fn new(text: &str) -> Result<Self, InvalidPattern> {
         let regex = match text.strip_prefix('/') {
             Some(regex) => format!("^(?:{})", regex.trim_end_matches('/')),
             None => glob(text),
         };
-        Regex::new(&regex).map(Self).map_err(|_| "invalid pattern".to_owned())
+        Regex::new(&regex).map(Self).map_err(|_| InvalidPattern)
     }
 
     pub(crate) fn matches(&self, name: &str) -> bool {

@@ -27,7 +27,7 @@ pub(crate) fn current() -> BTreeMap<String, i64> {
 /// limits of the caller, `NAME=VAL` sets a limit, `-NAME` or `-PATTERN` removes limits.
 ///
 /// # Errors
-/// [`ArgError::Rlimit`] for an unknown name or an invalid value.
+/// [`ArgError`] for an unknown name or an invalid value.
 pub(crate) fn apply(
     rules: &[String],
     caller: &BTreeMap<String, i64>,
@@ -35,28 +35,28 @@ pub(crate) fn apply(
     let mut limits = caller.clone();
     limits.retain(|name, _| !NOT_BY_DEFAULT.contains(&name.as_str()));
     for rule in rules.iter().flat_map(|rules| rules.split(',')) {
-        let refuse = |text: String| ArgError::Rlimit(format!("--rlimit: {text} in {rule}"));
+        let bad_pattern = |_| ArgError::RlimitPattern(rule.to_owned());
         if let Some(pattern) = rule.strip_prefix('-') {
-            let pattern = Pattern::new(&pattern.to_ascii_lowercase()).map_err(refuse)?;
+            let pattern = Pattern::new(&pattern.to_ascii_lowercase()).map_err(bad_pattern)?;
             limits.retain(|name, _| !pattern.matches(name));
         } else if let Some((name, value)) = rule.split_once('=') {
             let name = name.to_ascii_lowercase();
             if RESOURCES.iter().all(|(known, _)| *known != name) {
-                return Err(ArgError::Rlimit(format!("Invalid rlimit \"{name}\"")));
+                return Err(ArgError::UnknownRlimit(name));
             }
-            let invalid = || ArgError::Rlimit(format!("Invalid value in {name}={value}"));
-            let value = value_of(value).ok_or_else(invalid)?;
-            limits.insert(name, value);
+            let Some(limit) = value_of(value) else {
+                return Err(ArgError::RlimitValue { name, value: value.to_owned() });
+            };
+            limits.insert(name, limit);
         } else {
-            let pattern = Pattern::new(&rule.to_ascii_lowercase()).map_err(refuse)?;
+            let pattern = Pattern::new(&rule.to_ascii_lowercase()).map_err(bad_pattern)?;
             let mut found = false;
             for (name, value) in caller.iter().filter(|(name, _)| pattern.matches(name)) {
                 limits.insert(name.clone(), *value);
                 found = true;
             }
             if !found {
-                let text = format!("No corresponding rlimit matching \"{rule}\"");
-                return Err(ArgError::Rlimit(text));
+                return Err(ArgError::UnmatchedRlimit(rule.to_owned()));
             }
         }
     }
@@ -80,15 +80,15 @@ fn value_of(text: &str) -> Option<i64> {
 mod tests {
     use super::*;
 
-    fn limits(rules: &[&str]) -> Result<Vec<(String, i64)>, String> {
+    fn limits(rules: &[&str]) -> Result<Vec<(String, i64)>, ArgError> {
         let caller = [("core", 0), ("cpu", -1), ("memlock", 64), ("nofile", 1024)];
         let caller = caller.iter().map(|(name, limit)| ((*name).to_owned(), *limit)).collect();
         let rules: Vec<String> = rules.iter().map(|rule| (*rule).to_owned()).collect();
-        let limits = apply(&rules, &caller).map_err(|error| error.to_string())?;
+        let limits = apply(&rules, &caller)?;
         Ok(limits.into_iter().collect())
     }
 
-    fn pairs(limits: &[(&str, i64)]) -> Result<Vec<(String, i64)>, String> {
+    fn pairs(limits: &[(&str, i64)]) -> Result<Vec<(String, i64)>, ArgError> {
         Ok(limits.iter().map(|(name, limit)| ((*name).to_owned(), *limit)).collect())
     }
 
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn unknown_names_and_values_are_refused() {
-        let refusal = |rule: &str| limits(&[rule]).unwrap_err();
+        let refusal = |rule: &str| limits(&[rule]).unwrap_err().to_string();
         assert_eq!(refusal("foo"), "No corresponding rlimit matching \"foo\"");
         assert_eq!(refusal("foo=1"), "Invalid rlimit \"foo\"");
         assert_eq!(refusal("core=x"), "Invalid value in core=x");

@@ -76,15 +76,14 @@ mod tests {
     use super::*;
 
     /// The attributes of a jobspec with these settings.
-    fn attributes(settings: &[&str]) -> Result<Value, String> {
+    fn attributes(settings: &[&str]) -> Result<Value, ArgError> {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("f.json"), r#"{"from":"file"}"#).unwrap();
         fs::write(dir.path().join("bad.json"), "{").unwrap();
         let caller = Caller { cwd: dir.path().to_owned(), ..Caller::default() };
         let mut builder = JobspecBuilder::new(["app"]);
         for setting in settings {
-            builder =
-                set_attribute(builder, setting, &caller).map_err(|error| error.to_string())?;
+            builder = set_attribute(builder, setting, &caller)?;
         }
         Ok(builder.to_value()["attributes"].take())
     }
@@ -118,7 +117,7 @@ mod tests {
 
     #[test]
     fn invalid_settings_are_refused() {
-        let refused = |setting: &str| attributes(&[setting]).unwrap_err();
+        let refused = |setting: &str| attributes(&[setting]).unwrap_err().to_string();
         assert_eq!(refused("^key=nosuch.json"), "No such file or directory: 'nosuch.json'");
         assert!(refused("^key=bad.json").ends_with(": 'bad.json'"));
         assert_eq!(refused("duration.x=a"), "failed to set duration.x to a");

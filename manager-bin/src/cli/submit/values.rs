@@ -5,7 +5,7 @@ use jobtap_core::job::{Fsd, Signal};
 use jobtap_core::jobspec::Dependency;
 use serde_json::{Value, json};
 
-use super::error::ArgError;
+use super::error::{ArgError, SignalFault};
 use crate::cli::common::format::{FieldValue, formatted};
 use crate::cli::common::when::parse_when;
 
@@ -51,20 +51,19 @@ fn one_line(text: &str) -> &str {
 /// # Errors
 /// [`ArgError::Signal`] if the signal or the time is invalid.
 pub(crate) fn warning(option: &str) -> Result<Value, ArgError> {
-    let refused = |text: String| ArgError::Signal { option: option.to_owned(), text };
+    let refused = |fault| ArgError::Signal { option: option.to_owned(), fault };
     let (signal, time) = one_line(option).split_once('@').unwrap_or((one_line(option), ""));
     let name = if signal.is_empty() { "SIGUSR1" } else { signal };
     if name.parse::<i64>().is_ok_and(|number| number <= 0) {
-        return Err(refused("signal must be > 0".to_owned()));
+        return Err(refused(SignalFault::NotPositive));
     }
-    // `Signal` also knows the names in small letters, which Flux refuses here.
+    // `Signal` also knows the names in lower case, which Flux refuses here.
     let capital = !name.contains(|c: char| c.is_ascii_lowercase());
     let known = name.parse::<Signal>().ok().filter(|_| capital);
-    let known = known.ok_or_else(|| refused(format!("signal '{signal}' is invalid")))?;
+    let known = known.ok_or_else(|| refused(SignalFault::Unknown(signal.to_owned())))?;
     let signum = known.number();
     let timeleft = if time.is_empty() { "60" } else { time };
-    let invalid = |_| refused(ArgError::Duration.to_string());
-    let timeleft = timeleft.parse::<Fsd>().map_err(invalid)?;
+    let timeleft = timeleft.parse::<Fsd>().map_err(|_| refused(SignalFault::Time))?;
     Ok(json!({ "signum": signum, "timeleft": timeleft.as_secs() }))
 }
 
@@ -82,11 +81,11 @@ pub(crate) fn taskmap(text: &str) -> Result<Value, ArgError> {
     Ok(json!({ "scheme": scheme.to_lowercase(), "value": value }))
 }
 
-/// The dependency on a begin time, which is given in one of the forms of [`parse_when`]. As with Flux, a number is no
-/// time since the epoch, but a time of day.
+/// The dependency on a begin time, which is given in one of the forms of [`parse_when`]. As in Flux, a number is a time
+/// of day, not a time since the epoch.
 ///
 /// # Errors
-/// [`ArgError::Datetime`] if the text isn't a time, [`ArgError::Duration`] if it isn't one after `+` or `-`.
+/// [`ArgError::Datetime`] if the text isn't a time, [`ArgError::Duration`] if such a text begins with `+` or `-`.
 pub(crate) fn begin_time(text: &str, now: f64) -> Result<Dependency, ArgError> {
     let signed = text.trim_start().starts_with(['+', '-']);
     let invalid = || match signed {

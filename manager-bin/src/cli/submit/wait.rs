@@ -1,6 +1,6 @@
 //! Waits for submitted jobs and copies their output.
 
-use jobtap_core::eventlog::EventEntry;
+use jobtap_core::eventlog::{Event, EventEntry, Name};
 use jobtap_core::job::{JobId, Timestamp};
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ pub(in crate::cli) struct Wait {
     exec: bool,
     watch: Option<Output>,
     verbose: u8,
-    /// Where the events of the jobs are counted.
+    /// The progress bar that counts the events of the jobs.
     progress: Option<Progress>,
 }
 
@@ -31,7 +31,7 @@ impl Wait {
     pub(in crate::cli) fn from_args(verbose: u8, label: bool, args: &CopyArgs) -> Option<Self> {
         let event = match &args.wait_event {
             Some(event) => event.as_str(),
-            None if args.wait || args.watch => "clean",
+            None if args.wait || args.watch => &Name::Clean,
             None => return None,
         };
         let watch = args.watch.then_some(Output { label, ..Output::default() });
@@ -39,7 +39,7 @@ impl Wait {
         Some(wait.until(event))
     }
 
-    /// The same, until another event.
+    /// The same, but until another event.
     pub(in crate::cli) fn until(self, event: &str) -> Self {
         let (event, exec) = match event.strip_prefix("exec.") {
             Some(event) => (event, true),
@@ -51,7 +51,7 @@ impl Wait {
     /// Waits until the job is inactive, and copies its output.
     pub(in crate::cli) fn with_output(verbose: u8, label: bool) -> Self {
         let watch = Some(Output { label, ..Output::default() });
-        Self { event: "clean".to_owned(), exec: false, watch, verbose, progress: None }
+        Self { event: Name::Clean.to_string(), exec: false, watch, verbose, progress: None }
     }
 
     /// Whether the output of the jobs is printed.
@@ -59,8 +59,8 @@ impl Wait {
         self.watch.is_some()
     }
 
-    /// The last event of the execution that is waited for or shown; `None` if the execution doesn't matter. As Flux
-    /// does it, those that come before the output are shown with the output.
+    /// The last event of the exec eventlog that is waited for or shown; `None` if that eventlog isn't needed. As in
+    /// Flux, its events before the output are shown with the output.
     fn last_of_execution(&self) -> Option<&str> {
         match (self.exec, self.watch.is_some() && self.verbose > 1) {
             (true, _) => Some(&self.event),
@@ -141,10 +141,10 @@ async fn wait_for_event(
         print_event(id, "", &event, first, wait.verbose, sinks);
         if event.name == *wait.event && !wait.exec {
             // Before the event `finish` the exit code isn't known yet.
-            let finished = event.name == "clean" || finish.status.is_some();
+            let finished = event.name == Name::Clean || finish.status.is_some();
             return Ok(if finished { exit_code_of(&finish, 1) } else { 0 });
         }
-        if event.name == "start"
+        if event.name == Name::Start
             && let Some(last) = wait.last_of_execution()
             && follow_execution(client, id, last, |event| {
                 print_event(id, "exec.", event, first, wait.verbose, sinks);
@@ -158,7 +158,7 @@ async fn wait_for_event(
     Ok(exit_code_of(&finish, 1))
 }
 
-/// Shows the events of a job's execution up to the one of the name `last`. Returns whether that one came.
+/// Shows the events of a job's exec eventlog up to the event `last`. Returns whether that event came.
 async fn follow_execution(
     client: &Client,
     id: JobId,
@@ -174,7 +174,7 @@ async fn follow_execution(
                     return Ok(true);
                 }
             }
-            // The job has ended without having begun.
+            // The job became inactive without having started.
             Err(error) if error.errno == ENOENT => break,
             Err(error) => return Err(error.into()),
         }
@@ -182,8 +182,8 @@ async fn follow_execution(
     Ok(false)
 }
 
-/// Prints an event if it is a fatal exception or `verbose` asks for it, with `prefix` before its name. Times are relative
-/// to the time `first` of the job's first event.
+/// Prints an event if it is a fatal exception or `verbose` asks for it, with `prefix` before its name. Times are
+/// relative to the time `first` of the job's first event.
 fn print_event(
     id: JobId,
     prefix: &str,
@@ -192,10 +192,6 @@ fn print_event(
     verbose: u8,
     sinks: &Sinks,
 ) {
-    let fatal = |event: &EventEntry| {
-        let severity = event.context.as_ref().and_then(|context| context.get("severity"));
-        severity.and_then(Value::as_i64) == Some(0)
-    };
     let time = event.timestamp.as_secs() - first.as_secs();
     let start = format!("{}: {time:.3}s:", show_id(id));
     if verbose > 1 {
@@ -208,12 +204,12 @@ fn print_event(
         let context = context.unwrap_or_default();
         sinks.print_message(&format!("{start} {prefix}{} {context}", event.name));
     }
-    if event.name == "exception" && fatal(event) {
+    if event.fatal_exception().is_some() {
         sinks.print_message(&format!("job.exception: {}", show_exception(event).trim_end()));
     }
-    if verbose > 0 && event.name == "finish" {
-        let status = event.context.as_ref().and_then(|context| context.get("status"));
-        let status = status.and_then(Value::as_i64).unwrap_or(0);
+    if verbose > 0
+        && let Ok(Event::Finish { status }) = event.event()
+    {
         let word = if status == 0 { "complete" } else { "failed" };
         sinks.print_message(&format!("{start} {word}: status={status}"));
     }

@@ -17,7 +17,7 @@ use crate::cli::instance::version;
 
 const COMMAND: &str = "bench";
 
-/// How often each binary is measured by `--pair`.
+/// The number of times that `--pair` measures each binary.
 const ROUNDS_OF_PAIRS: u64 = 3;
 
 /// Options of `bench`.
@@ -57,7 +57,7 @@ impl From<RunError> for CliError {
     }
 }
 
-/// Runs the measurements and prints the result of each when it is there.
+/// Runs the measurements and prints each result as soon as it is available.
 pub(crate) fn run(args: BenchArgs) -> ExitCode {
     session::run(COMMAND, Family::Script, async move {
         let BenchArgs { parts, jobs, full, rounds, json, pair } = args;
@@ -67,7 +67,7 @@ pub(crate) fn run(args: BenchArgs) -> ExitCode {
         match pair {
             None => alone(&wanted, program, json).await?,
             Some(other) => {
-                // Where a file is named, not a program of the search path.
+                // A file, not a program of the search path.
                 let other = std::path::absolute(&other)?;
                 if !other.is_file() {
                     let text = format!("--pair: {} is not a file", other.display());
@@ -115,7 +115,7 @@ async fn paired(
     if json { print_json(&report) } else { Ok(()) }
 }
 
-/// An error of the output ends the run as a failure of it would.
+/// Turns an error of the output into an error of the run, which ends it.
 fn printed(result: Result<(), CliError>) -> Result<(), RunError> {
     result.map_err(|error| std::io::Error::other(error.text).into())
 }
@@ -164,17 +164,26 @@ fn row(name: &str, jobs: &str, values: &[&str], unit: &str, text: &str) -> Strin
     format!("{}\n", line.trim_end())
 }
 
+/// A text that is no number of jobs.
+#[derive(Debug, thiserror::Error)]
+enum CountError {
+    #[error("not a number such as 500, 10k or 1M")]
+    NoNumber,
+    #[error("more than the {} jobs that can be measured", count(MOST_JOBS))]
+    TooMany,
+}
+
 /// Parses a count such as `500`, `10k` or `1M`.
-fn number(text: &str) -> Result<u64, String> {
+fn number(text: &str) -> Result<u64, CountError> {
     let (digits, scale) = match text.strip_suffix(['k', 'K']) {
         Some(digits) => (digits, 1_000),
         None => text.strip_suffix('M').map_or((text, 1), |digits| (digits, 1_000_000)),
     };
     let count = digits.parse::<u64>().ok().and_then(|count| count.checked_mul(scale));
     let count = count.filter(|count| *count > 0);
-    let count = count.ok_or_else(|| "not a number such as 500, 10k or 1M".to_owned())?;
+    let count = count.ok_or(CountError::NoNumber)?;
     if count > MOST_JOBS {
-        return Err(format!("more than the {} jobs that can be measured", self::count(MOST_JOBS)));
+        return Err(CountError::TooMany);
     }
     Ok(count)
 }

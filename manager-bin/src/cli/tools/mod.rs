@@ -1,6 +1,6 @@
-//! The tools of those who write plugins, choose them for a manager, or compare policies. They need no running manager.
-//! A site leaves them out of its manager by leaving out the feature `tools`: then there is neither a compiler's front
-//! end nor a load generator in it, and it is compiled in less time.
+//! Tools for those who write plugins, choose them for a manager, or compare policies. They need no running manager. A
+//! site can build its manager without them, by leaving out the feature `tools`: the manager then contains neither a
+//! compiler's front end nor a load generator, and compiles faster.
 
 mod bench;
 mod build;

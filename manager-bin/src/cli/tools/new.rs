@@ -30,7 +30,7 @@ struct Name {
     name: String,
 }
 
-/// What to do with a new plugin.
+/// The text that says what to do with a new plugin.
 fn after_plugin(name: &str, program: &str) -> String {
     format!(
         "{name}/src/lib.rs is a plugin with a setting, a handler and tests. Next:\n  \
@@ -40,7 +40,7 @@ fn after_plugin(name: &str, program: &str) -> String {
     )
 }
 
-/// What to do with a new manager.
+/// The text that says what to do with a new manager.
 fn after_manager(name: &str, program: &str) -> String {
     format!(
         "{name}/jobtap-build.toml lists what the manager is built from. Next:\n  \

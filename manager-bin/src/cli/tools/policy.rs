@@ -60,8 +60,8 @@ pub(crate) fn run(args: PolicyArgs) -> ExitCode {
 async fn diff(args: &DiffArgs) -> Result<u8, CliError> {
     let experiment = args.trace.experiment()?;
     let one = |path: &PathBuf| policy(std::slice::from_ref(path), &[]);
-    let outcomes = simulated(experiment.clone(), vec![one(&args.old)?, one(&args.new)?]).await?;
-    let summary = Summary::of(experiment.origin.name(), &outcomes);
+    let runs = simulated(experiment.clone(), vec![one(&args.old)?, one(&args.new)?]).await?;
+    let summary = Summary::from_runs(experiment.origin.name(), &runs);
     let [old, new] = summary.policies.as_slice() else {
         return Err(CliError::failure("interrupted"));
     };

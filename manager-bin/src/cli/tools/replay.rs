@@ -1,23 +1,24 @@
-//! `replay`: gives the recorded jobs of a manager to one plugin, and prints what it answers beside what was
-//! recorded. A regression test for a policy.
+//! `replay`: gives the recorded jobs of a manager to one plugin, and prints its answers beside the recorded ones. A
+//! regression test for a policy.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use jobtap_core::engine::{
-    HostCheck, RecordedJob, ReplayOptions, ReplayVerdict, Replayed, ReplayedAnswer, Setup, replay,
+    HostCheck, RecordedJob, ReplayComparison, ReplayOptions, Replayed, ReplayedAnswer, Setup,
+    replay,
 };
-use jobtap_core::host::{RemoteCall, RemoteSink, Ticks};
+use jobtap_core::host::{NoReturn, Ticks};
 use jobtap_core::job::Uid;
 use jobtap_core::resource::ResourceSet;
 
 use super::simulate::policy;
 use crate::archive::RecordedJobs;
-use crate::cli::common::format::columns::{Column, Side, table};
 use crate::cli::common::message::{CliError, plural};
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
+use crate::columns::{Column, Side, table};
 use crate::daemon::resources::configured_set;
 use crate::linked;
 use crate::recorded;
@@ -89,7 +90,7 @@ fn compare(args: &ReplayArgs) -> Result<u8, CliError> {
         config,
         config_directory: directory,
         registry: linked::registry().map_err(CliError::failure)?,
-        remote: Arc::new(Nowhere),
+        remote: Arc::new(NoReturn),
         ticks: Ticks::default(),
         host_check: HostCheck::default(),
     };
@@ -112,20 +113,13 @@ fn compare(args: &ReplayArgs) -> Result<u8, CliError> {
     Ok(if report.different > 0 { DIFFERS } else { 0 })
 }
 
-/// All resources that the jobs had: the machine, as far as they tell of it.
+/// All resources that the jobs had, which are all that is known of the machine.
 fn allocated(jobs: &[RecordedJob]) -> ResourceSet {
     let mut all = ResourceSet::new();
     for resources in jobs.iter().filter_map(|job| job.resources.as_ref()?.parse().ok()) {
         all.union_with(&resources);
     }
     all
-}
-
-/// The replay has a way back to plugins of its own.
-struct Nowhere;
-
-impl RemoteSink for Nowhere {
-    fn send(&self, _: RemoteCall) {}
 }
 
 /// The report for people.
@@ -156,7 +150,7 @@ fn text(report: &Replayed, only_differences: bool) -> String {
         text.push_str(&format!("  {}\n", in_line(reason)));
     }
     let is_shown =
-        |row: &&ReplayedAnswer| !only_differences || row.verdict == ReplayVerdict::Differs;
+        |row: &&ReplayedAnswer| !only_differences || row.comparison == ReplayComparison::Differs;
     let rows: Vec<Vec<String>> = report.answers.iter().filter(is_shown).map(row).collect();
     if !rows.is_empty() {
         let columns = ["JOB", "TOPIC", "WHAT", "", "ANSWER", "RECORDED"];
@@ -167,10 +161,10 @@ fn text(report: &Replayed, only_differences: bool) -> String {
 }
 
 fn row(answer: &ReplayedAnswer) -> Vec<String> {
-    let sign = match answer.verdict {
-        ReplayVerdict::Same => "=",
-        ReplayVerdict::Differs => "!",
-        ReplayVerdict::NotCompared => "?",
+    let sign = match answer.comparison {
+        ReplayComparison::Same => "=",
+        ReplayComparison::Differs => "!",
+        ReplayComparison::NotCompared => "?",
     };
     let shown = |text: &Option<String>| match text {
         Some(text) => in_line(text).into_owned(),

@@ -13,11 +13,11 @@ use crate::cli::common::usage::Family;
 use crate::cli::common::work::Work;
 use crate::daemon::config::Source;
 use crate::files::{Access, write_whole};
-use crate::simulate::SimulateError;
+use crate::simulate::error::SimulateError;
 use crate::simulate::generate::{HELP, Workload};
 use crate::simulate::machine::Shape;
 use crate::simulate::report;
-use crate::simulate::run::{Experiment, Outcome, Policy, Progress};
+use crate::simulate::run::{Experiment, Policy, PolicyRun, Progress};
 use crate::simulate::scenario::Scenario;
 use crate::simulate::source::Origin;
 use crate::simulate::summary::Summary;
@@ -96,37 +96,50 @@ pub(crate) struct TraceArgs {
 
 type Speed = Option<f64>;
 
-fn speed(text: &str) -> Result<Speed, String> {
+/// A text that is no value of its option: what the option takes.
+#[derive(Debug, thiserror::Error)]
+enum WrongValue {
+    #[error("use max, or a number above 0")]
+    Speed,
+    #[error("use recorded, exact, none, or xFACTOR with a factor of at least 1")]
+    TimeLimits,
+    #[error("use skip, clip or submit")]
+    Oversized,
+    #[error("use NUMBER=NAME")]
+    Queue,
+}
+
+fn speed(text: &str) -> Result<Speed, WrongValue> {
     match (text, text.parse::<f64>()) {
         ("max", _) => Ok(None),
         (_, Ok(factor)) if factor > 0.0 && factor.is_finite() => Ok(Some(factor)),
-        _ => Err("use max, or a number above 0".to_owned()),
+        _ => Err(WrongValue::Speed),
     }
 }
 
-fn time_limits(text: &str) -> Result<TimeLimits, String> {
+fn time_limits(text: &str) -> Result<TimeLimits, WrongValue> {
     let factor = text.strip_prefix('x').and_then(|factor| factor.parse::<f64>().ok());
     match (text, factor) {
         ("recorded", _) => Ok(TimeLimits::Recorded),
         ("exact", _) => Ok(TimeLimits::Exact),
         ("none", _) => Ok(TimeLimits::RecordedOrNone),
         (_, Some(factor)) if factor >= 1.0 && factor.is_finite() => Ok(TimeLimits::Factor(factor)),
-        _ => Err("use recorded, exact, none, or xFACTOR with a factor of at least 1".to_owned()),
+        _ => Err(WrongValue::TimeLimits),
     }
 }
 
-fn oversized(text: &str) -> Result<Oversized, String> {
+fn oversized(text: &str) -> Result<Oversized, WrongValue> {
     match text {
         "skip" => Ok(Oversized::Skip),
         "clip" => Ok(Oversized::Clip),
         "submit" => Ok(Oversized::Submit),
-        _ => Err("use skip, clip or submit".to_owned()),
+        _ => Err(WrongValue::Oversized),
     }
 }
 
-fn queue(text: &str) -> Result<(u64, String), String> {
+fn queue(text: &str) -> Result<(u64, String), WrongValue> {
     let parts = text.split_once('=').and_then(|(n, name)| Some((n.parse().ok()?, name)));
-    let (number, name) = parts.filter(|(_, name)| !name.is_empty()).ok_or("use NUMBER=NAME")?;
+    let (number, name) = parts.filter(|(_, name)| !name.is_empty()).ok_or(WrongValue::Queue)?;
     Ok((number, name.to_owned()))
 }
 
@@ -196,23 +209,23 @@ async fn simulate(args: SimulateArgs) -> Result<u8, CliError> {
         std::fs::create_dir_all(directory)
             .map_err(|error| CliError::failure(format!("{}: {error}", directory.display())))?;
     }
-    let mut outcomes = simulated(experiment.clone(), policies).await?;
+    let mut runs = simulated(experiment.clone(), policies).await?;
     if args.anonymize {
-        outcomes.iter_mut().for_each(Outcome::anonymize);
+        runs.iter_mut().for_each(PolicyRun::anonymize);
     }
-    let summary = Summary::of(experiment.origin.name(), &outcomes);
+    let summary = Summary::from_runs(experiment.origin.name(), &runs);
     if let Some(directory) = &args.output {
         write(directory, "summary.json", &summary.to_json())?;
-        let page = report::html(&summary, &outcomes, args.reproducible);
+        let page = report::html(&summary, &runs, args.reproducible);
         write(directory, "report.html", &page)?;
     }
     if args.json {
         session::print(&summary.to_json())?;
     } else {
         session::print(&summary.to_text())?;
-        session::print_message(&speed_line(&outcomes));
+        session::print_message(&speed_line(&runs));
     }
-    let interrupted = outcomes.iter().any(|outcome| outcome.interrupted);
+    let interrupted = runs.iter().any(|run| run.interrupted);
     Ok(if interrupted { INTERRUPTED } else { 0 })
 }
 
@@ -222,7 +235,7 @@ async fn simulate(args: SimulateArgs) -> Result<u8, CliError> {
 pub(crate) async fn simulated(
     experiment: Experiment,
     policies: Vec<Policy>,
-) -> Result<Vec<Outcome>, CliError> {
+) -> Result<Vec<PolicyRun>, CliError> {
     if policies.len() > 1 && !experiment.origin.can_be_read_again() {
         return Err(SimulateError::Once(experiment.origin.name()).into());
     }
@@ -248,17 +261,17 @@ fn all(
     experiment: &Experiment,
     policies: &[Policy],
     stop: &AtomicBool,
-) -> Result<Vec<Outcome>, SimulateError> {
-    let mut outcomes = Vec::new();
+) -> Result<Vec<PolicyRun>, SimulateError> {
+    let mut runs = Vec::new();
     for policy in policies {
         let work = Work::start(&format!("simulating {}", policy.name));
-        let outcome = experiment.run(policy, stop, |progress| show(&work, progress));
-        outcomes.push(outcome?);
+        let run = experiment.run(policy, stop, |progress| show(&work, progress));
+        runs.push(run?);
         if stop.load(Ordering::Relaxed) {
             break;
         }
     }
-    Ok(outcomes)
+    Ok(runs)
 }
 
 /// Shows how far a simulation is.
@@ -272,10 +285,10 @@ fn show(work: &Work, progress: Progress) {
 }
 
 /// How fast it was; on standard error, since it differs each time.
-fn speed_line(outcomes: &[Outcome]) -> String {
-    let jobs: u64 = outcomes.iter().map(|outcome| outcome.results.jobs.len() as u64).sum();
-    let events: u64 = outcomes.iter().map(|outcome| outcome.results.events).sum();
-    let seconds: f64 = outcomes.iter().map(|outcome| outcome.elapsed.as_secs_f64()).sum();
+fn speed_line(runs: &[PolicyRun]) -> String {
+    let jobs: u64 = runs.iter().map(|run| run.results.jobs.len() as u64).sum();
+    let events: u64 = runs.iter().map(|run| run.results.events).sum();
+    let seconds: f64 = runs.iter().map(|run| run.elapsed.as_secs_f64()).sum();
     let each = events as f64 / seconds.max(1e-9);
     format!("{} and {events} events in {seconds:.2} s ({each:.0} events/s)", plural(jobs, "job"))
 }

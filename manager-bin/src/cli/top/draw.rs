@@ -1,5 +1,5 @@
-//! Draws the screen: numbers above, then queues, nodes and plugins where there is room, then the jobs. A small
-//! screen has only the pane that was chosen, a tiny one what fits.
+//! Draws the screen: numbers above, then queues, nodes and plugins where there is room, then the jobs. A small screen
+//! shows only the chosen pane, a tiny one what fits.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -7,17 +7,17 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line as TextLine, Span};
 use ratatui::widgets::{Clear, Paragraph, Row, Table};
 
-use super::lines::{Line, Tone};
+use super::lines::{Line, Missing, Tone};
 use super::view::{Pane, Scroll, View};
 use crate::cli::common::format::fsd;
 
-/// From this width and height on, all panes are shown.
+/// The minimum width and height at which all panes are shown.
 const ALL_PANES: (u16, u16) = (80, 22);
 
-/// From this height on, the numbers take three lines, and not one.
+/// The minimum height at which the numbers take three lines instead of one.
 const ALL_NUMBERS: u16 = 10;
 
-/// A column: its heading and its width; 0 is what is left.
+/// The heading and the width of each column; 0 means the remaining width.
 type Columns = &'static [(&'static str, u16)];
 
 const JOBS: Columns = &[
@@ -67,7 +67,7 @@ A filter has terms and words, all of which must fit:
 Terms select among all jobs. Words are looked for in the jobs that are listed.
 Times of plugins are upper bounds over all their handlers; one call in 64 is timed.";
 
-/// Draws the view. It learns from this how many lines its lists have on the screen.
+/// Draws the view, and sets in it the number of lines that its lists have on the screen.
 pub(super) fn draw(frame: &mut Frame<'_>, view: &mut View, now: f64) {
     let area = frame.area();
     if area.width == 0 || area.height == 0 {
@@ -99,7 +99,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &mut View, now: f64) {
     }
 }
 
-/// The time, and how many jobs are in each state.
+/// Draws the time, and the number of jobs in each state.
 fn draw_numbers(frame: &mut Frame<'_>, area: Rect, view: &View, now: f64) {
     let Some(snapshot) = &view.snapshot else {
         frame.render_widget(Paragraph::new("asking the manager ..."), area);
@@ -108,7 +108,7 @@ fn draw_numbers(frame: &mut Frame<'_>, area: Rect, view: &View, now: f64) {
     let up = snapshot.uptime.map_or_else(|| "?".to_owned(), |up| fsd(up.floor()));
     let mut title = format!("jobtap top   up {up}   owner {}", snapshot.owner);
     let age = now - snapshot.at;
-    // A manager that is stopped or very busy: what is shown is old, and says so.
+    // The manager is stopped or very busy: the screen says that it is outdated.
     if age > 10.0 {
         title.push_str(&format!("   NO ANSWER FOR {}", fsd(age.floor())));
     }
@@ -142,9 +142,9 @@ fn draw_numbers(frame: &mut Frame<'_>, area: Rect, view: &View, now: f64) {
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-/// All panes: three side by side or one above the other, then the jobs.
+/// Draws all panes: three side by side or one above the other, then the jobs.
 fn draw_all(frame: &mut Frame<'_>, area: Rect, view: &mut View) {
-    let lines = |lines: Option<&Result<Vec<Line>, String>>| {
+    let lines = |lines: Option<&Result<Vec<Line>, Missing>>| {
         let count = lines.and_then(|lines| lines.as_ref().ok()).map_or(1, |lines| lines.len());
         u16::try_from(count).unwrap_or(u16::MAX).saturating_add(1)
     };
@@ -188,7 +188,7 @@ fn draw_all(frame: &mut Frame<'_>, area: Rect, view: &mut View) {
     draw_pane(frame, jobs, view, Pane::Jobs);
 }
 
-/// One pane with its headings.
+/// Draws one pane with its headings.
 fn draw_pane(frame: &mut Frame<'_>, area: Rect, view: &mut View, pane: Pane) {
     let chosen = view.pane == pane;
     let Some(snapshot) = &view.snapshot else { return };
@@ -228,12 +228,12 @@ fn draw_pane(frame: &mut Frame<'_>, area: Rect, view: &mut View, pane: Pane) {
     draw_table(frame, area, columns, lines, scroll, chosen);
 }
 
-/// The lines of a pane that fit on the screen. An empty pane has a line with the reason.
+/// Draws the lines of a pane that fit on the screen. An empty pane has a line with the reason.
 fn draw_table(
     frame: &mut Frame<'_>,
     area: Rect,
     columns: Columns,
-    lines: Result<Vec<&Line>, &String>,
+    lines: Result<Vec<&Line>, &Missing>,
     scroll: Scroll,
     chosen: bool,
 ) {
@@ -265,7 +265,7 @@ fn draw_table(
     frame.render_widget(table, area);
 }
 
-/// One job with its history.
+/// Draws one job with its history.
 fn draw_detail(frame: &mut Frame<'_>, area: Rect, view: &mut View) {
     let Some((id, scroll)) = &mut view.detail else { return };
     let detail = view.snapshot.as_ref().and_then(|snapshot| snapshot.detail.as_ref());
@@ -282,10 +282,10 @@ fn draw_detail(frame: &mut Frame<'_>, area: Rect, view: &mut View) {
     frame.render_widget(table, area);
 }
 
-/// The last line: what is typed, what went wrong, what is listed, or the keys.
+/// Draws the last line: what is typed, what went wrong, what is listed, or the keys.
 fn draw_foot(frame: &mut Frame<'_>, area: Rect, view: &View) {
     let text = if let Some(typed) = &view.editing {
-        // The end of a long filter is where one types.
+        // Shows the end of a long filter, where the user types.
         let width = usize::from(area.width).saturating_sub(2);
         let cut = typed.chars().count().saturating_sub(width);
         let end: String = typed.chars().skip(cut).collect();
@@ -308,7 +308,7 @@ fn draw_foot(frame: &mut Frame<'_>, area: Rect, view: &View) {
         parts.push("q quit  / filter  Enter details  a inactive  Tab panes  ? help".to_owned());
         parts.join("   ")
     };
-    // A filter and a queue's name are texts of users.
+    // A filter and a queue's name come from users.
     let text = super::lines::text(&text);
     let style = if view.notice.is_empty() { Style::new() } else { tone(Tone::Bad) };
     frame.render_widget(Paragraph::new(text).style(style.add_modifier(Modifier::REVERSED)), area);
@@ -319,7 +319,7 @@ fn draw_help(frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(HELP), area);
 }
 
-/// The terminal's own colours, which fit its background.
+/// The terminal's own colors, which fit its background.
 fn tone(tone: Tone) -> Style {
     match tone {
         Tone::Plain => Style::new(),

@@ -1,6 +1,6 @@
-//! Asks the manager for what the screen shows, and for no more: the jobs of a page and some around it, however
-//! many jobs there are. The next round begins some time after the end of the one before, so that a slow manager
-//! has never more than one round to answer.
+//! Requests from the manager what the screen shows, and no more: the jobs of a page and some around it, however many
+//! jobs there are. The next round begins some time after the end of the one before, so that a slow manager never has
+//! more than one round to respond to.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use tokio::sync::{mpsc, watch};
 
 use super::filter::Filter;
-use super::lines::{self, Detail, JobLine, Line};
+use super::lines::{self, Detail, JobLine, Line, Missing};
 use crate::cli::common::when;
 use crate::cli::jobs::row::{DisplayContext, JobRow};
 use crate::client::{Client, RpcError};
@@ -21,13 +21,13 @@ use crate::rpc::services::job_manager::{GetUptime, Uptime, Why};
 use crate::rpc::services::queue::GetOverview;
 use crate::rpc::services::{plugin, resource};
 
-/// How long further keys are awaited before a round that a key has caused.
+/// How long to wait for further keys before a round that a key has caused.
 const PAUSE: Duration = Duration::from_millis(60);
 
-/// What the screen wants to know.
+/// What the screen needs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Wanted {
-    /// How many jobs at most.
+    /// The maximum number of jobs.
     pub(super) jobs: usize,
     pub(super) filter: Filter,
     /// Whether inactive jobs are listed, too.
@@ -36,24 +36,24 @@ pub(super) struct Wanted {
     pub(super) detail: Option<JobId>,
 }
 
-/// What the manager said. A text is the reason why something is not known.
-#[derive(Debug, Clone)]
+/// The responses of the manager.
+#[derive(Debug)]
 pub(super) struct Snapshot {
-    /// When it was asked, in seconds since the epoch.
+    /// The time of the requests, in seconds since the epoch.
     pub(super) at: f64,
     pub(super) uptime: Option<f64>,
     pub(super) owner: String,
-    pub(super) stats: Result<Stats, String>,
-    pub(super) nodes: Result<Vec<Line>, String>,
-    pub(super) queues: Result<Vec<Line>, String>,
-    pub(super) plugins: Result<Vec<Line>, String>,
-    pub(super) jobs: Result<Vec<JobLine>, String>,
+    pub(super) stats: Result<Stats, Missing>,
+    pub(super) nodes: Result<Vec<Line>, Missing>,
+    pub(super) queues: Result<Vec<Line>, Missing>,
+    pub(super) plugins: Result<Vec<Line>, Missing>,
+    pub(super) jobs: Result<Vec<JobLine>, Missing>,
     /// Whether there are jobs after the listed ones.
     pub(super) more: bool,
     pub(super) detail: Option<Detail>,
 }
 
-/// Asks the manager again and again, until the receiver is gone or the connection is lost.
+/// Sends rounds of requests, until the receiver is dropped or the connection is lost.
 pub(super) async fn poll(
     client: &Client,
     display: &mut DisplayContext,
@@ -113,16 +113,16 @@ async fn ask(
     })
 }
 
-/// Sends a request. A refusal is a text for the screen.
+/// Sends a request. The inner error is a refusal; after the outer one, the connection is lost.
 async fn call<S: Service>(
     client: &Client,
     request: S,
-) -> Result<Result<S::Response, String>, RpcError> {
+) -> Result<Result<S::Response, Missing>, RpcError> {
     match client.call(request).await {
         Ok(response) => Ok(Ok(response)),
         Err(error) if error.errno == ECONNRESET => Err(error),
-        Err(error) if error.errno == EPERM => Ok(Err("only shown to the owner".to_owned())),
-        Err(error) => Ok(Err(lines::text(&error.to_string()))),
+        Err(error) if error.errno == EPERM => Ok(Err(Missing::OwnerOnly)),
+        Err(error) => Ok(Err(Missing::Refused(error))),
     }
 }
 
@@ -132,7 +132,7 @@ async fn jobs(
     display: &DisplayContext,
     want: &Wanted,
     stats: Option<&Stats>,
-) -> Result<Result<(Vec<JobLine>, bool), String>, RpcError> {
+) -> Result<Result<(Vec<JobLine>, bool), Missing>, RpcError> {
     let mut listed: Vec<JobLine> = Vec::new();
     for states in parts(want, stats) {
         let left = want.jobs.saturating_sub(listed.len());
@@ -157,7 +157,7 @@ async fn jobs(
         for job in found {
             match JobRow::from_json(job, display) {
                 Ok(row) => listed.push(lines::job(&row)),
-                Err(error) => return Ok(Err(lines::text(&error))),
+                Err(error) => return Ok(Err(Missing::Job(error))),
             }
         }
         if listed.len() > want.jobs {
@@ -170,14 +170,14 @@ async fn jobs(
     Ok(Ok((listed, more)))
 }
 
-/// The lists of which the table consists, by the states of their jobs; `None` is any state. The manager lists
-/// pending jobs first, but those that run are of more interest, and must not be hidden behind 100,000 others.
+/// The lists that make up the table, by the states of their jobs; `None` means any state. The manager lists pending
+/// jobs first, but running jobs are of more interest, and must not be hidden behind 100,000 others.
 fn parts(want: &Wanted, stats: Option<&Stats>) -> Vec<Option<StateSet>> {
     if want.filter.states {
         return vec![None];
     }
     let mut parts = Vec::new();
-    // The manager looks at each active job for a list: it isn't asked for one that must be empty.
+    // For each list the manager looks at all active jobs, so a list that must be empty isn't requested.
     let states = stats.map(|stats| stats.all.job_states);
     if states.is_none_or(|states| states.run + states.cleanup > 0) {
         parts.push(Some(StateSet::RUNNING));
@@ -199,7 +199,7 @@ async fn detail(client: &Client, display: &DisplayContext, id: JobId) -> Result<
         Err(error) => {
             let about = match error.errno {
                 ENOENT => "the job doesn't exist any more".to_owned(),
-                _ => lines::text(&error.to_string()),
+                _ => Missing::Refused(error).to_string(),
             };
             let cells = vec![display.ids.show(id), about];
             let line = Line { cells, tone: lines::Tone::Bad };
@@ -212,7 +212,7 @@ async fn detail(client: &Client, display: &DisplayContext, id: JobId) -> Result<
     Ok(match JobRow::from_json(job, display) {
         Ok(row) => lines::detail(&row, why, log),
         Err(error) => {
-            let cells = vec![display.ids.show(id), lines::text(&error)];
+            let cells = vec![display.ids.show(id), Missing::Job(error).to_string()];
             Detail { id: Some(id), lines: vec![Line { cells, tone: lines::Tone::Bad }] }
         }
     })
@@ -228,7 +228,7 @@ mod tests {
         stats.all.job_states.sched = 1;
         let active = Wanted::default();
         assert_eq!(parts(&active, Some(&stats)), [Some(StateSet::PENDING)]);
-        // Guests in private mode don't get numbers.
+        // Guests in private mode don't get the numbers of jobs.
         assert_eq!(parts(&active, None), [Some(StateSet::RUNNING), Some(StateSet::PENDING)]);
         let all = Wanted { inactive: true, ..Wanted::default() };
         let wanted = [Some(StateSet::PENDING), Some(State::Inactive.into())];

@@ -1,8 +1,9 @@
-//! The filter that is typed after `/`: terms that the manager selects by among all jobs, and words that are
-//! looked for in the jobs that it lists.
+//! The filter that is typed after `/`: terms, by which the manager selects among all jobs, and words, which are
+//! searched for in the jobs that it lists.
 
 use jobtap_core::job::StateSet;
 use jobtap_core::resource::{Hostlist, Idset};
+use thiserror::Error;
 
 use crate::rpc::services::job_list::Constraint;
 use crate::users::Users;
@@ -12,10 +13,26 @@ use crate::users::Users;
 pub(super) struct Filter {
     /// Selects among all jobs of the manager.
     pub(super) constraints: Vec<Constraint>,
-    /// Whether a term selects by state, so that it decides and not the key `a`.
+    /// Whether a term selects by state, so that the key `a` has no effect.
     pub(super) states: bool,
     /// Words in lower case that a listed job must contain.
     pub(super) words: Vec<String>,
+}
+
+/// A term that is not understood.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(super) enum FilterError {
+    #[error("{0}= is not known: use user, queue, name, state, host or rank")]
+    UnknownKey(String),
+    #[error("{0}= needs a value")]
+    NoValue(String),
+    #[error("there is no user {0}")]
+    NoUser(String),
+    #[error("{0} are no states: use depend, sched, run, failed, ...")]
+    NoStates(String),
+    /// A list of hosts or ranks, with its key.
+    #[error("{0} is no list")]
+    NoList(String),
 }
 
 impl Filter {
@@ -23,8 +40,8 @@ impl Filter {
     /// and words.
     ///
     /// # Errors
-    /// A sentence about the term that is not understood.
-    pub(super) fn parse(text: &str, users: &Users) -> Result<Self, String> {
+    /// [`FilterError`].
+    pub(super) fn parse(text: &str, users: &Users) -> Result<Self, FilterError> {
         let mut filter = Self::default();
         for term in text.split_whitespace() {
             let Some((key, values)) = term.split_once('=') else {
@@ -33,13 +50,13 @@ impl Filter {
             };
             let list = || values.split(',').map(str::to_owned).collect::<Vec<_>>();
             if values.is_empty() {
-                return Err(format!("{key}= needs a value"));
+                return Err(FilterError::NoValue(key.to_owned()));
             }
             match key {
                 "user" => {
                     let uid = |name: &String| {
                         let uid = name.parse().ok().or_else(|| users.number(name));
-                        uid.ok_or_else(|| format!("there is no user {name}"))
+                        uid.ok_or_else(|| FilterError::NoUser(name.clone()))
                     };
                     let uids = list().iter().map(uid).collect::<Result<_, _>>()?;
                     filter.constraints.push(Constraint::Userid(uids));
@@ -56,11 +73,8 @@ impl Filter {
                 "rank" if values.parse::<Idset>().is_ok() => {
                     filter.constraints.push(Constraint::Ranks(vec![values.to_owned()]));
                 }
-                "host" | "rank" => return Err(format!("{key}={values} is no list")),
-                _ => {
-                    let keys = "user, queue, name, state, host or rank";
-                    return Err(format!("{key}= is not known: use {keys}"));
-                }
+                "host" | "rank" => return Err(FilterError::NoList(term.to_owned())),
+                _ => return Err(FilterError::UnknownKey(key.to_owned())),
             }
         }
         Ok(filter)
@@ -68,11 +82,9 @@ impl Filter {
 }
 
 /// The constraint for names of states and results.
-fn states(names: &str) -> Result<Constraint, String> {
-    let set: StateSet = names
-        .to_lowercase()
-        .parse()
-        .map_err(|_| format!("{names} are no states: use depend, sched, run, failed, ..."))?;
+fn states(names: &str) -> Result<Constraint, FilterError> {
+    let set = names.to_lowercase().parse::<StateSet>();
+    let set = set.map_err(|_| FilterError::NoStates(names.to_owned()))?;
     let (states, results) = (u64::from(set.state_bits()), u64::from(set.result_bits()));
     Ok(match (states, results) {
         (_, 0) => Constraint::States(vec![states]),
@@ -88,7 +100,7 @@ fn states(names: &str) -> Result<Constraint, String> {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Filter, String> {
+    fn parse(text: &str) -> Result<Filter, FilterError> {
         Filter::parse(text, &Users::from_passwd("alice:x:7:7::/:/bin/sh"))
     }
 
@@ -111,7 +123,7 @@ mod tests {
             ("state=x", "x are no states: use depend, sched, run, failed, ..."),
             ("rank=a", "rank=a is no list"),
         ] {
-            assert_eq!(parse(text).unwrap_err(), refusal);
+            assert_eq!(parse(text).unwrap_err().to_string(), refusal);
         }
     }
 }

@@ -3,31 +3,34 @@
 
 use std::collections::BTreeMap;
 
-use jobtap_core::eventlog::{EventEntry, decode_log};
+use jobtap_core::eventlog::{EventEntry, LogError, Name, decode_log};
 use jobtap_core::job::{JobId, JobResult, State};
 use jobtap_core::resource::Idset;
 use serde_json::Value;
+use thiserror::Error;
 
 use crate::cli::common::format::fsd;
 use crate::cli::common::ids::IdStyle;
-use crate::cli::jobs::row::JobRow;
-use crate::cli::resource::resources;
+use crate::cli::common::message::CliError;
+use crate::cli::common::resources::resources;
+use crate::cli::jobs::row::{JobRow, JobRowError};
+use crate::rpc::RpcError;
 use crate::rpc::services::job_list::Stats;
 use crate::rpc::services::job_manager::Reasons;
 use crate::rpc::services::queue::{Overview, Queue};
 use crate::rpc::services::{plugin, resource};
 use crate::shown;
 
-/// How many characters of a text are kept: users choose names and notes, and no screen is wider.
+/// The maximum number of characters of a text: users choose names and notes, and no screen is wider.
 const LONGEST: usize = 512;
 
-/// How many events of a job are kept, those of its end.
+/// The maximum number of events of a job; the last ones are shown.
 const EVENTS: usize = 500;
 
-/// How many characters the bar of a share has.
+/// The number of characters in the bar of a share.
 pub(super) const BAR: usize = 10;
 
-/// How a line is coloured.
+/// How a line is colored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Tone {
     #[default]
@@ -59,6 +62,23 @@ pub(super) struct JobLine {
 pub(super) struct Detail {
     pub(super) id: Option<JobId>,
     pub(super) lines: Vec<Line>,
+}
+
+/// Why something is not known. The text stands in its place.
+#[derive(Debug, Error)]
+pub(super) enum Missing {
+    #[error("only shown to the owner")]
+    OwnerOnly,
+    #[error("{}", text(&.0.to_string()))]
+    Refused(RpcError),
+    /// A listed job that can't be read.
+    #[error("{}", text(&.0.to_string()))]
+    Job(JobRowError),
+    /// The resources can't be read.
+    #[error("{0}")]
+    Resources(CliError),
+    #[error("{0}")]
+    Eventlog(LogError),
 }
 
 /// A text of a user as the screen shows it.
@@ -140,7 +160,8 @@ pub(super) fn queues(overview: &Overview, stats: Option<&Stats>) -> Vec<Line> {
     overview.queues.iter().map(of).collect()
 }
 
-/// A share as a bar, in characters that every terminal has. Little is not nothing, and much is not all.
+/// A share as a bar, in characters that every terminal has. A small share isn't shown as empty, nor a large one as
+/// full.
 fn bar(used: i64, all: i64) -> String {
     let part = |number: i64| usize::try_from(number).unwrap_or(0);
     let (used, all) = (part(used), part(all).max(1));
@@ -152,8 +173,8 @@ fn bar(used: i64, all: i64) -> String {
 }
 
 /// The lines of nodes by their state, those without nodes left out.
-pub(super) fn nodes(status: &resource::Status) -> Result<Vec<Line>, String> {
-    let all = resources("R", &status.r).map_err(|error| error.text)?;
+pub(super) fn nodes(status: &resource::Status) -> Result<Vec<Line>, Missing> {
+    let all = resources("R", &status.r).map_err(Missing::Resources)?;
     let ranks = |text: &str| text.parse::<Idset>().unwrap_or_default();
     let drained = status.drain.iter().map(|(ranks, _)| ranks.parse::<Idset>().unwrap_or_default());
     let drained = drained.fold(Idset::new(), |all, ranks| all.union(&ranks));
@@ -233,8 +254,8 @@ fn duration(nanoseconds: u64) -> String {
 /// One job: what it is, what it waits for, and what has happened.
 pub(super) fn detail(
     row: &JobRow<'_>,
-    why: Result<Reasons, String>,
-    log: Result<String, String>,
+    why: Result<Reasons, Missing>,
+    log: Result<String, Missing>,
 ) -> Detail {
     let style = row.display.ids;
     let mut lines = Vec::new();
@@ -276,11 +297,11 @@ pub(super) fn detail(
                 say("waits", &shown, Tone::Waiting);
             }
         }
-        Err(error) => say("waits", &error, Tone::Bad),
+        Err(error) => say("waits", &error.to_string(), Tone::Bad),
     }
-    match log.and_then(|log| decode_log(&log).map_err(|error| error.to_string())) {
+    match log.and_then(|log| decode_log(&log).map_err(Missing::Eventlog)) {
         Ok(events) => lines.extend(timeline(&events)),
-        Err(error) => say("events", &error, Tone::Bad),
+        Err(error) => say("events", &error.to_string(), Tone::Bad),
     }
     Detail { id: Some(row.id), lines }
 }
@@ -305,7 +326,7 @@ fn timeline(events: &[EventEntry]) -> Vec<Line> {
                 break;
             }
         }
-        let tone = if event.name == "exception" { Tone::Bad } else { Tone::Plain };
+        let tone = if event.name == Name::Exception { Tone::Bad } else { Tone::Plain };
         let at = format!("+{:.3}s", event.timestamp.as_secs() - begin);
         lines.push(Line { cells: vec![at, text(&about)], tone });
     }

@@ -85,7 +85,7 @@ async fn top(args: TopArgs) -> Result<u8, CliError> {
         }
     }
     match args.color {
-        // Without the option the library looks at NO_COLOR.
+        // Without the option the library checks NO_COLOR.
         None | Some(Color::Auto) => {}
         Some(color) => force_color_output(color == Color::Always),
     }
@@ -104,7 +104,7 @@ async fn top(args: TopArgs) -> Result<u8, CliError> {
     };
     let mut view = View::new(usize::from(args.count).max(1), args.queue, Users::system());
     let (ask, wanted) = watch::channel(view.wanted());
-    // One at a time: the screen takes each before the manager is asked again.
+    // One at a time: the screen takes each snapshot before the next round of requests.
     let (answers, mut snapshots) = mpsc::channel(1);
     let asking = fetch::poll(&client, &mut display, interval, wanted, answers);
     tokio::pin!(asking);
@@ -113,7 +113,7 @@ async fn top(args: TopArgs) -> Result<u8, CliError> {
     let mut continued = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
     let mut keys = screen::keys()?;
     let mut screen = Screen::open()?;
-    // Shows how old the answers of a silent manager are.
+    // Redraws, to show how old the responses of a silent manager are.
     let mut clock = tokio::time::interval(Duration::from_secs(1));
     loop {
         screen.terminal.draw(|frame| draw::draw(frame, &mut view, when::now()))?;
@@ -144,7 +144,7 @@ async fn top(args: TopArgs) -> Result<u8, CliError> {
     }
 }
 
-/// The error when the manager has gone.
+/// The error when the connection to the manager is lost.
 fn gone(lost: &RpcError) -> CliError {
     CliError::failure(format!(
         "{lost}: it has ended or restarted. Run top again when it is back; its standard error says why it ended, \

@@ -1,4 +1,4 @@
-//! The terminal: its full screen and raw mode, which end on every way out of the command.
+//! The terminal: its full screen and raw mode, which end however the command ends.
 
 use std::io::{self, Stdout, stdout};
 use std::sync::Once;
@@ -15,10 +15,11 @@ use ratatui::backend::CrosstermBackend;
 use rustix::process::{Signal, kill_current_process_group};
 use tokio::sync::mpsc;
 
-/// How many keys wait to be carried out. A key that is held down doesn't run ahead of the screen.
+/// The maximum number of keys that wait to be handled, so that a key that is held down doesn't run ahead of the screen.
 const KEYS: usize = 16;
 
-/// Whether the terminal is to be restored. A panic restores it before its message is printed, and then no more.
+/// Whether the terminal must be restored. A panic restores it before its message is printed; it isn't restored again
+/// then.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// The full screen. Dropping it restores the terminal.
@@ -38,7 +39,7 @@ impl Screen {
             }));
         });
         TAKEN.store(true, Ordering::SeqCst);
-        // From here on the drop restores what is done, whatever fails.
+        // From here on, dropping `screen` restores the terminal, whatever fails.
         let screen = Self { terminal: Terminal::new(CrosstermBackend::new(stdout()))? };
         take()?;
         Ok(screen)
@@ -48,8 +49,8 @@ impl Screen {
     /// continued and has the terminal again.
     pub(super) fn suspend(&mut self) -> io::Result<()> {
         restore();
-        // All processes of the job stop, as for the key. SIGTSTP has a handler here. SIGSTOP would also stop a job that
-        // no shell can continue, such as the only program of a terminal; this signal doesn't.
+        // Stops all processes of the shell's job, as the key does. SIGTSTP has a handler here. SIGSTOP would also stop
+        // a job that no shell can continue, such as the only program of a terminal; SIGTTIN doesn't.
         kill_current_process_group(Signal::TTIN)?;
         self.resume()
     }
@@ -57,16 +58,16 @@ impl Screen {
     /// Takes the terminal again after a stop: its modes may be those of a shell, and others have written to it.
     pub(super) fn resume(&mut self) -> io::Result<()> {
         TAKEN.store(true, Ordering::SeqCst);
-        // Otherwise the modes count as set already.
+        // Otherwise the library would think that the modes are set already.
         disable_raw_mode()?;
         take()?;
         self.repaint()
     }
 
-    /// Has the next drawing write the whole screen.
+    /// Makes the next drawing write the whole screen.
     ///
-    /// The library's own way asks the terminal for its cursor, and the answer would have to come through the thread
-    /// that reads keys.
+    /// The library's own function requests the position of the cursor from the terminal, and the response would have to
+    /// come through the thread that reads keys.
     pub(super) fn repaint(&mut self) -> io::Result<()> {
         execute!(stdout(), Clear(ClearType::All))?;
         self.terminal = Terminal::new(CrosstermBackend::new(stdout()))?;

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::draw::draw;
 use super::fetch::Snapshot;
-use super::lines::{Detail, JobLine, Line, Tone};
+use super::lines::{Detail, JobLine, Line, Missing, Tone};
 use super::view::{After, Pane, View};
 use crate::rpc::services::job_list::{Constraint, Stats};
 use crate::users::Users;
@@ -182,12 +182,12 @@ fn the_choice_stays_on_its_job() {
     }
     view.take(snapshot(3..=60));
     assert!(chosen(&mut view).starts_with("f5 "));
-    // Where it is gone, the line stays.
+    // If the job is gone, the choice stays on the line.
     view.take(snapshot(10..=60));
     assert!(chosen(&mut view).starts_with("f12 "));
     view.take(snapshot(1..=1));
     assert!(chosen(&mut view).starts_with("f1 "));
-    // The first line of a list is the first line, whichever job it is.
+    // The choice of the first line stays on the first line, whichever job it is.
     view.take(snapshot(0..=5));
     assert!(chosen(&mut view).starts_with("f0 "));
 }
@@ -255,9 +255,8 @@ fn a_job_is_opened_scrolled_and_closed() {
 #[test]
 fn what_is_not_shown_to_a_guest_says_so() {
     let mut answer = snapshot(1..=2);
-    let refused = "only shown to the owner".to_owned();
-    answer.stats = Err(refused.clone());
-    answer.plugins = Err(refused);
+    answer.stats = Err(Missing::OwnerOnly);
+    answer.plugins = Err(Missing::OwnerOnly);
     let mut view = view();
     view.take(answer);
     let text = screen(&mut view, 80, 24).join("\n");

@@ -1,21 +1,22 @@
-//! What is on the screen, and what keys do to it. It reads no terminal and asks no manager, so that tests press
-//! the keys.
+//! What is on the screen, and what keys do to it. It uses neither a terminal nor a manager, so that tests can press the
+//! keys.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use jobtap_core::job::JobId;
 
 use super::fetch::{Snapshot, Wanted};
 use super::filter::Filter;
+use super::lines::{Line, Missing};
 use crate::rpc::services::job_list::Constraint;
 use crate::users::Users;
 
-/// How many jobs a request asks for at a time: more than a screen has lines, so that most keys need no request.
+/// Jobs are requested in multiples of this number, which is larger than a screen, so that most keys need no request.
 const BLOCK: usize = 100;
 
-/// How long a typed filter may be.
+/// The maximum length of a typed filter.
 const LONGEST: usize = 256;
 
-/// The parts of the screen between which Tab changes. A small screen shows one of them.
+/// The parts of the screen, which Tab switches between. A small screen shows one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pane {
     Jobs,
@@ -26,13 +27,13 @@ pub(super) enum Pane {
 
 const PANES: [Pane; 4] = [Pane::Jobs, Pane::Queues, Pane::Nodes, Pane::Plugins];
 
-/// Whether the program goes on after a key.
+/// What the program does after a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum After {
     GoOn,
-    /// The whole screen is written again: something else has written to the terminal.
+    /// Write the whole screen again: something else has written to the terminal.
     Repaint,
-    /// The program stops until the shell continues it.
+    /// Stop until the shell continues the program.
     Suspend,
     Quit,
 }
@@ -44,7 +45,7 @@ pub(super) struct Scroll {
     pub(super) top: usize,
     /// The chosen line.
     pub(super) chosen: usize,
-    /// How many lines are shown, as the last drawing found.
+    /// The number of lines that the last drawing showed.
     pub(super) page: usize,
 }
 
@@ -74,14 +75,14 @@ pub(super) struct View {
     pub(super) jobs: Scroll,
     /// The scrolled lines of the other panes, in their order.
     pub(super) others: [Scroll; 3],
-    /// The job on which the choice stays when others move.
+    /// The chosen job, which stays chosen when jobs move.
     chosen: Option<JobId>,
     /// The filter in force, as it was typed.
     pub(super) typed: String,
     filter: Filter,
     /// The filter that is being typed.
     pub(super) editing: Option<String>,
-    /// The queue to which h and l limit the jobs.
+    /// The queue that h and l have limited the jobs to.
     pub(super) queue: Option<String>,
     pub(super) inactive: bool,
     /// The job whose details are shown, and how far they are scrolled.
@@ -90,7 +91,7 @@ pub(super) struct View {
     /// What the last key could not do.
     pub(super) notice: String,
     pub(super) snapshot: Option<Snapshot>,
-    /// How many jobs are listed at most.
+    /// The maximum number of listed jobs.
     pub(super) most: usize,
     users: Users,
 }
@@ -116,11 +117,11 @@ impl View {
         }
     }
 
-    /// What the manager is to be asked for.
+    /// What to request from the manager.
     pub(super) fn wanted(&self) -> Wanted {
         let mut filter = self.filter.clone();
         filter.constraints.extend(self.queue.clone().map(|queue| Constraint::Queue(vec![queue])));
-        // Words are looked for in all jobs that may be listed.
+        // Words are searched for in all jobs that may be listed.
         let seen = match filter.words.is_empty() {
             true => self.jobs.top + 2 * self.jobs.page.max(1),
             false => self.most,
@@ -130,7 +131,7 @@ impl View {
         Wanted { jobs, filter, inactive: self.inactive, detail }
     }
 
-    /// Takes a new snapshot. The choice stays on its job where the job is still listed.
+    /// Takes a new snapshot. The choice stays on its job if that is still listed.
     pub(super) fn take(&mut self, snapshot: Snapshot) {
         self.snapshot = Some(snapshot);
         let jobs = self.listed();
@@ -156,7 +157,7 @@ impl View {
         self.chosen = self.listed().get(self.jobs.chosen).map(|job| job.id);
     }
 
-    /// Carries a key out.
+    /// Handles a key.
     pub(super) fn press(&mut self, key: KeyEvent) -> After {
         if key.kind == KeyEventKind::Release {
             return After::GoOn;
@@ -183,7 +184,7 @@ impl View {
         }
         match key.code {
             KeyCode::Char('q') => return After::Quit,
-            // Esc first takes back what limits the list.
+            // Esc first removes what limits the list.
             KeyCode::Esc if !self.typed.is_empty() || self.queue.is_some() => {
                 self.queue = None;
                 self.set_filter("");
@@ -244,7 +245,7 @@ impl View {
                 self.typed = text.to_owned();
                 self.jobs = Scroll { page: self.jobs.page, ..Scroll::default() };
             }
-            Err(refusal) => self.notice = refusal,
+            Err(refusal) => self.notice = refusal.to_string(),
         }
     }
 
@@ -261,7 +262,7 @@ impl View {
         }
     }
 
-    /// Limits the jobs to the next queue; after the last one to none.
+    /// Limits the jobs to the next queue; after the last one, removes the limit.
     fn next_queue(&mut self, forward: bool) {
         let lines = self.snapshot.as_ref().and_then(|snapshot| snapshot.queues.as_deref().ok());
         let names = lines.unwrap_or_default().iter().filter_map(|line| line.cells.first());
@@ -277,7 +278,7 @@ impl View {
 
     fn scroll(&mut self, code: KeyCode) {
         let snapshot = self.snapshot.as_ref();
-        let len = |lines: Option<&Result<Vec<super::lines::Line>, String>>| {
+        let len = |lines: Option<&Result<Vec<Line>, Missing>>| {
             lines.and_then(|lines| lines.as_ref().ok()).map_or(0, Vec::len)
         };
         let (index, len) = match self.pane {

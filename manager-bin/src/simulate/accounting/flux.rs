@@ -3,7 +3,8 @@
 use jobtap_core::simulation::TraceJob;
 use serde::Deserialize;
 
-use super::{Listed, Names};
+use super::listed::{Listed, Names};
+use crate::simulate::error::ListFault;
 
 /// The whole output.
 #[derive(Debug, Deserialize)]
@@ -11,7 +12,7 @@ struct Jobs {
     jobs: Vec<Job>,
 }
 
-/// What is read of a job. Keys that the list doesn't have are unknown.
+/// The keys of a job that are read. The values of missing keys are unknown.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Job {
@@ -36,14 +37,14 @@ struct Job {
 /// Reads the list.
 ///
 /// # Errors
-/// Why it is no such list.
-pub(super) fn read(text: &str) -> Result<Listed, String> {
+/// [`ListFault::NoJson`].
+pub(super) fn read(text: &str) -> Result<Listed, ListFault> {
     // `flux jobs --json ID` prints the job alone.
     let jobs = match serde_json::from_str::<Jobs>(text) {
         Ok(list) => list.jobs,
         Err(error) => match serde_json::from_str::<Job>(text) {
             Ok(job) if job.t_submit.is_some() => vec![job],
-            _ => return Err(format!("it is no output of flux jobs --json: {error}")),
+            _ => return Err(ListFault::NoJson(error)),
         },
     };
     let mut listed = Listed::default();
@@ -112,6 +113,6 @@ mod tests {
         assert_eq!((listed.never_ran, listed.jobs.len()), (1, 2));
         assert_eq!((listed.jobs[1].cores, listed.jobs[1].run_time), (3, -1.0));
         assert_eq!(listed.notes.len(), 2);
-        assert!(read("{\"a\": 1}").unwrap_err().contains("no output of flux jobs"));
+        assert!(read("{\"a\": 1}").unwrap_err().to_string().contains("no output of flux jobs"));
     }
 }

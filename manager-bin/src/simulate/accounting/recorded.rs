@@ -1,12 +1,13 @@
-//! What `jobtap dump` or `flux dump` has written, or a state directory holds, with the eventlog of each job.
+//! The jobs, with their eventlogs, of a dump by `jobtap dump` or `flux dump`, or of a state directory.
 
 use jobtap_core::engine::RecordedJob;
-use jobtap_core::eventlog::decode_log;
-use jobtap_core::jobspec::Jobspec;
+use jobtap_core::eventlog::{LogError, Name, decode_log};
+use jobtap_core::jobspec::{Jobspec, JobspecError};
 use jobtap_core::resource::ResourceSet;
 use jobtap_core::simulation::TraceJob;
+use thiserror::Error;
 
-use super::Listed;
+use super::listed::Listed;
 use crate::archive::RecordedJobs;
 
 /// Maps the jobs that a manager has recorded.
@@ -24,17 +25,28 @@ pub(in crate::simulate) fn of_recorded(recorded: RecordedJobs) -> Listed {
     listed
 }
 
-/// The job of a trace; `None` when it ended before it started.
-fn traced(number: u64, stored: &RecordedJob) -> Result<Option<TraceJob>, String> {
-    let log = decode_log(&stored.eventlog).map_err(|error| error.to_string())?;
-    let jobspec = Jobspec::stored(stored.jobspec.clone()).map_err(|error| error.to_string())?;
-    let find = |name: &str| log.iter().find(|entry| entry.name == name);
+/// Why a recorded job can't be replayed.
+#[derive(Debug, Error)]
+enum RecordError {
+    #[error(transparent)]
+    Eventlog(#[from] LogError),
+    #[error(transparent)]
+    Jobspec(#[from] JobspecError),
+    #[error("its eventlog has no submit")]
+    NoSubmit,
+}
+
+/// The job for a trace; `None` if it ended before it started.
+fn traced(number: u64, stored: &RecordedJob) -> Result<Option<TraceJob>, RecordError> {
+    let log = decode_log(&stored.eventlog)?;
+    let jobspec = Jobspec::stored(stored.jobspec.clone())?;
+    let find = |name: Name| log.iter().find(|entry| entry.name == name);
     let at = |name| find(name).map(|entry| entry.timestamp.as_secs());
-    let submit = find("submit").ok_or("its eventlog has no submit")?;
+    let submit = find(Name::Submit).ok_or(RecordError::NoSubmit)?;
     let number_of =
         |key: &str| submit.context.as_ref().and_then(|context| context.get(key)?.as_u64());
-    let end = at("finish").or_else(|| at("clean"));
-    if at("start").is_none() && end.is_some() {
+    let end = at(Name::Finish).or_else(|| at(Name::Clean));
+    if at(Name::Start).is_none() && end.is_some() {
         return Ok(None);
     }
     let allocated: Option<ResourceSet> =
@@ -47,7 +59,7 @@ fn traced(number: u64, stored: &RecordedJob) -> Result<Option<TraceJob>, String>
     let bank = jobspec.attribute("bank").and_then(serde_json::Value::as_str);
     Ok(Some(TraceJob {
         submit: submit.timestamp.as_secs(),
-        run_time: at("start").zip(end).map_or(-1.0, |(start, end)| end - start),
+        run_time: at(Name::Start).zip(end).map_or(-1.0, |(start, end)| end - start),
         cores,
         nodes: nodes.min(cores),
         time_limit: Some(jobspec.duration()).filter(|limit| *limit > 0.0),

@@ -3,8 +3,10 @@
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jobtap_core::simulation::TraceJob;
+use thiserror::Error;
 
-use super::{Listed, Names};
+use super::listed::{Listed, Names};
+use crate::simulate::error::ListFault;
 
 /// Where the columns are.
 struct Columns {
@@ -30,15 +32,15 @@ impl Columns {
     /// Reads the first line.
     ///
     /// # Errors
-    /// A column is missing without which no job can be replayed.
-    fn of(heading: &str) -> Result<Self, String> {
+    /// [`ListFault::NoColumn`].
+    fn from_heading(heading: &str) -> Result<Self, ListFault> {
         let names: Vec<String> =
             heading.split('|').map(|name| name.trim().to_ascii_lowercase()).collect();
         let find = |name: &str| names.iter().position(|known| known == name);
-        // Of two names for the same, the first one that is there counts.
-        let needed = |all: &[&str]| {
+        // If a column can have several names, the first one that is present counts.
+        let needed = |all: &'static [&'static str]| {
             let found = all.iter().find_map(|name| find(name));
-            found.ok_or_else(|| format!("there is no column {}", all.join(" or ")))
+            found.ok_or(ListFault::NoColumn(all))
         };
         Ok(Self {
             id: needed(&["jobidraw", "jobid"])?,
@@ -60,7 +62,7 @@ impl Columns {
         })
     }
 
-    /// The names of the columns of which nothing is read.
+    /// The names of the columns that are not read.
     fn unused(&self) -> Vec<&str> {
         let read = [
             Some(self.id),
@@ -88,12 +90,24 @@ impl Columns {
     }
 }
 
-/// What a line is.
+/// The kind of a line.
 enum Line {
     Job(Box<TraceJob>),
     NeverRan,
     /// A part of a job, which has a line of its own.
     Step,
+}
+
+/// A line that describes no job.
+#[derive(Debug, Error)]
+enum LineError {
+    #[error("{found} columns instead of {expected}")]
+    Columns { found: usize, expected: usize },
+    #[error("{column}: {text:?} is no time")]
+    NoTime { column: String, text: String },
+    /// It doesn't say when the job was submitted.
+    #[error("no time of submission: {0:?}")]
+    NoSubmission(String),
 }
 
 /// The cells of a line.
@@ -104,12 +118,12 @@ struct Row<'t> {
 
 impl<'t> Row<'t> {
     /// # Errors
-    /// The line has too few or too many cells.
-    fn of(columns: &'t Columns, line: &'t str) -> Result<Self, String> {
+    /// [`LineError::Columns`].
+    fn parse(columns: &'t Columns, line: &'t str) -> Result<Self, LineError> {
         let cells: Vec<&str> = line.split('|').collect();
         match (cells.len(), columns.names.len()) {
             (found, expected) if found == expected => Ok(Self { columns, cells }),
-            (found, expected) => Err(format!("{found} columns instead of {expected}")),
+            (found, expected) => Err(LineError::Columns { found, expected }),
         }
     }
 
@@ -117,7 +131,7 @@ impl<'t> Row<'t> {
         self.cells.get(index).copied().unwrap_or_default().trim()
     }
 
-    /// A cell that is there and not empty.
+    /// A cell, if it exists and is not empty.
     fn some(&self, index: Option<usize>) -> Option<&'t str> {
         index.map(|index| self.cell(index)).filter(|text| !text.is_empty())
     }
@@ -134,34 +148,37 @@ impl<'t> Row<'t> {
         seconds.or_else(|| span(self.some(self.columns.limit)?)).filter(|limit| *limit > 0.0)
     }
 
-    /// Reads the line. A job without a UID gets a number of `names`.
+    /// Reads the line. The user of a job without a UID gets a number from `names`.
     ///
     /// # Errors
-    /// It doesn't say when the job was submitted.
-    fn read(&self, names: &mut Names) -> Result<Line, String> {
+    /// [`LineError`] about a time.
+    fn read(&self, names: &mut Names) -> Result<Line, LineError> {
         let columns = self.columns;
         let id = self.cell(columns.id);
         if id.contains('.') {
             return Ok(Line::Step);
         }
         let [submitted, start, end] = [columns.submit, columns.start, columns.end].map(|index| {
-            let (text, name) = (self.cell(index), columns.names.get(index));
-            let wrong = || format!("{}: {text:?} is no time", name.map_or("", String::as_str));
-            time(text).map_err(|NoTime| wrong())
+            let text = self.cell(index);
+            time(text).map_err(|NoTime| LineError::NoTime {
+                column: columns.names.get(index).cloned().unwrap_or_default(),
+                text: text.to_owned(),
+            })
         });
         let (submitted, start, end) = (submitted?, start?, end?);
         let Some(submit) = submitted else {
-            return Err(format!("no time of submission: {:?}", self.cell(columns.submit)));
+            return Err(LineError::NoSubmission(self.cell(columns.submit).to_owned()));
         };
         if start.is_none() && end.is_some() {
             return Ok(Line::NeverRan);
         }
-        // A job that waits has no CPUs yet.
+        // A pending job has no CPUs yet.
         let allocated = self.whole(Some(columns.cpus)).filter(|cores| *cores > 0);
         let cores = allocated.or_else(|| self.whole(columns.requested_cpus)).unwrap_or(0);
         let name = self.some(columns.user);
         let uid = self.some(columns.uid).and_then(|uid| uid.parse().ok());
-        // Of a task of an array, `JOB_TASK`, and a part of a heterogeneous job, `JOB+PART`, the number of the job.
+        // The number of the job, without the task of an array (`JOB_TASK`) or the part of a heterogeneous job
+        // (`JOB+PART`).
         let number = id.split(['_', '+']).next().and_then(|id| id.parse().ok());
         // A job may name several partitions; it ran in the first one that had room.
         let partition = self.some(columns.partition).and_then(|all| all.split(',').next());
@@ -185,16 +202,16 @@ impl<'t> Row<'t> {
 /// Reads the list.
 ///
 /// # Errors
-/// It has no heading, or one without a column that is needed.
-pub(super) fn read(text: &str) -> Result<Listed, String> {
+/// [`ListFault`].
+pub(super) fn read(text: &str) -> Result<Listed, ListFault> {
     let lines = text.lines().zip(1u64..);
     let mut lines = lines.filter(|(line, _)| !line.trim().is_empty());
-    let Some((heading, _)) = lines.next() else { return Err("it is empty".to_owned()) };
-    let columns = Columns::of(heading)?;
+    let Some((heading, _)) = lines.next() else { return Err(ListFault::Empty) };
+    let columns = Columns::from_heading(heading)?;
     let mut listed = Listed::default();
     let (mut names, mut steps) = (Names::default(), 0u64);
     for (line, number) in lines {
-        match Row::of(&columns, line).and_then(|row| row.read(&mut names)) {
+        match Row::parse(&columns, line).and_then(|row| row.read(&mut names)) {
             Ok(Line::Job(job)) => listed.jobs.push(*job),
             Ok(Line::NeverRan) => listed.never_ran += 1,
             Ok(Line::Step) => steps += 1,
@@ -222,7 +239,8 @@ pub(super) fn read(text: &str) -> Result<Listed, String> {
 #[derive(Debug, PartialEq)]
 struct NoTime;
 
-/// A time of sacct in UNIX seconds: a local time, or seconds with `SLURM_TIME_FORMAT=%s`; `None` where there is none.
+/// A time of sacct in UNIX seconds: a local time, or seconds with `SLURM_TIME_FORMAT=%s`; `None` if there is
+/// none.
 fn time(text: &str) -> Result<Option<f64>, NoTime> {
     if ["", "Unknown", "None"].contains(&text) {
         return Ok(None);
@@ -235,7 +253,7 @@ fn time(text: &str) -> Result<Option<f64>, NoTime> {
     Ok(Some(zoned.timestamp().as_second() as f64))
 }
 
-/// A span of sacct in seconds: `[D-]HH:MM:SS`. Limits like `UNLIMITED` are no limit.
+/// A span of sacct in seconds: `[D-]HH:MM:SS`. `None` for texts like `UNLIMITED`, which mean no limit.
 fn span(text: &str) -> Option<f64> {
     let (days, clock) = match text.split_once('-') {
         Some((days, clock)) => (days.parse::<f64>().ok()?, clock),
@@ -286,7 +304,7 @@ JobIDRaw|User|UID|Account|Partition|Submit|Start|End|TimelimitRaw|NNodes|AllocCP
     #[test]
     fn a_list_without_a_needed_column_is_refused() {
         let error = read("JobID|Start|End|NCPUS\n").unwrap_err();
-        assert_eq!(error, "there is no column submit");
+        assert_eq!(error.to_string(), "there is no column submit");
     }
 
     #[test]

@@ -1,20 +1,20 @@
-//! Plugins for the tests of hosts. A job tells what it wants by its attribute `hosted`:
+//! Plugins for the tests of hosts. A job says what it wants in its attribute `hosted`:
 //! `--setattr=hosted.reject=TEXT`.
 
 use jobtap_core::prelude::*;
 use serde_json::Value;
 
-/// What the table of a plugin of this crate may say.
+/// The configuration of [`Hosted`].
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// The priority of jobs that don't wish for another.
+    /// Added to 1000, the priority of jobs that don't ask for another one.
     base: u32,
-    /// A configuration with it is refused.
+    /// A configuration with this text is refused, and the text is the reason.
     refuse: Option<String>,
 }
 
-/// How often a job was asked for its priority, across restarts.
+/// How often the plugin was called for a job's priority, across restarts.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Asked(u32);
 
@@ -22,7 +22,7 @@ pub struct Asked(u32);
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Ended(u32);
 
-/// Does what jobs ask for, by the calls of the SDK.
+/// Does what jobs ask for, with the calls of the SDK.
 #[derive(Debug)]
 pub struct Hosted {
     settings: Settings,
@@ -30,7 +30,7 @@ pub struct Hosted {
     introduced: u32,
 }
 
-/// What a job wishes.
+/// Returns what a job asks for under this key.
 fn wish<'j>(job: &'j Job, key: &str) -> Option<&'j Value> {
     job.jobspec().attribute(&format!("hosted.{key}"))
 }
@@ -146,7 +146,7 @@ impl Hosted {
         done.success().map_err(|how| PrologFailed::new(format!("prolog: {how}")))
     }
 
-    /// An epilog of some seconds.
+    /// An epilog that takes as many seconds as the job says.
     #[on("job.state.cleanup")]
     async fn epilog(job: JobInfo, remote: Remote<Self>) -> Result<(), EpilogFailed> {
         if let Some(seconds) = job.jobspec.attribute("hosted.epilog").and_then(|v| v.as_f64()) {
@@ -215,11 +215,11 @@ pub struct Answer {
     asked: u32,
 }
 
-/// Panics where a job wishes it: `--setattr=hosted.panic=job.validate`.
+/// Panics where a job asks for that: `--setattr=hosted.panic=job.validate`.
 #[derive(Debug, Default)]
 pub struct Panics;
 
-/// Panics when the job wishes it for this topic.
+/// Panics if the job asks for that at this topic.
 #[allow(clippy::panic)]
 fn panic_at(job: &Job, topic: &str) {
     assert!(text(job, "panic") != Some(topic), "wished at {topic}");
@@ -279,7 +279,7 @@ impl Panics {
     }
 }
 
-/// Keeps prologs open, until its service lifts them.
+/// Keeps prologs open until its service finishes them.
 #[derive(Debug, Default)]
 pub struct Gate {
     open: Vec<Token>,
@@ -319,7 +319,7 @@ impl Gate {
     }
 }
 
-/// Decides about jobs later, which a host may not wait for.
+/// Decides about jobs asynchronously, which not every host can wait for.
 #[derive(Debug, Default)]
 pub struct Undecided;
 

@@ -1,5 +1,5 @@
-//! Plugins that ask each other by a topic of their authors' own: every host answers them alike, also when the plugin
-//! that is asked fails or panics.
+//! Plugins that call each other by an own topic: this works alike in every host, also when the called plugin fails or
+//! panics.
 #![allow(clippy::unwrap_used)]
 
 use jobtap_core::plugin::Plugin;
@@ -43,9 +43,10 @@ impl Fair {
     }
 }
 
-/// What a host says to users with these accounts.
+/// Asserts how a host replies to users with these accounts.
 fn ask_for_shares(host: &mut dyn TestHost) {
-    let mut refusal = |user| host.submit(TestJob::new().user(user)).err();
+    let mut refusal =
+        |user| host.submit(TestJob::new().user(user)).err().map(|refused| refused.text());
     assert_eq!(refusal(7), None);
     assert_eq!(refusal(2).as_deref(), Some("[20]"));
     let failed = "topic bank.share: plugin bank: root has no account";
@@ -54,7 +55,7 @@ fn ask_for_shares(host: &mut dyn TestHost) {
     assert_eq!(refusal(1).as_deref(), Some(panicked));
 }
 
-/// A host with both plugins that was asked for the shares.
+/// Starts a host with both plugins, and asks it for the shares.
 fn asked<H: TestHost>() -> H {
     let plugins = vec![Bank::DESCRIPTOR, Fair::DESCRIPTOR];
     let mut host = H::start(&HostSetup { plugins, config: json!({}) }).unwrap();

@@ -1,13 +1,15 @@
 //! `probe`: a plugin for the end-to-end tests. Attributes of jobs, its configuration and requests make it do
 //! what a test then observes in a real manager.
 //!
-//! It is loaded by name. A job's `probe.prolog` is a shell script that runs before the job starts,
-//! `probe.slow` makes `job.validate` take that many milliseconds, `probe.panic` makes it panic, and `probe.wait`
-//! makes it wait for its own thread. `probe.block` is how many milliseconds the future of the prolog blocks,
-//! `probe.hang` lets work on a thread hang, for which the prolog waits a tenth of a second.
+//! It is loaded by name. A job's `probe.prolog` is a shell script that runs before the job starts, `probe.slow` makes
+//! `job.validate` take that many milliseconds, `probe.panic` makes it panic, and `probe.wait` makes it wait for its own
+//! thread. `probe.crash` makes it end the manager by `overflow`, `memory` or `double-panic`. `probe.block` is the
+//! number of milliseconds for which the prolog's future blocks, and `probe.hang` makes work on a thread hang, for which
+//! the prolog waits a tenth of a second.
 
 mod slurm;
 
+use std::hint::black_box;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -61,7 +63,7 @@ struct Seen {
     shown: u32,
 }
 
-/// As the executors of other crates do.
+/// Blocks the thread until the future is ready, as the executors of other crates do.
 fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     loop {
@@ -69,6 +71,23 @@ fn block_on<F: Future>(future: F) -> F::Output {
             Poll::Ready(output) => return output,
             Poll::Pending => std::thread::park(),
         }
+    }
+}
+
+/// Calls itself until the stack is full.
+fn overflow(depth: u64) -> u64 {
+    let frame = black_box([depth; 64]);
+    match depth {
+        u64::MAX => 0,
+        depth => overflow(depth + 1) + frame.iter().sum::<u64>(),
+    }
+}
+
+struct PanicsInDrop;
+
+impl Drop for PanicsInDrop {
+    fn drop(&mut self) {
+        panic!("as asked, too");
     }
 }
 
@@ -101,6 +120,15 @@ impl Probe {
         assert!(asked("panic").is_none(), "as asked");
         if let Some(milliseconds) = asked("slow").and_then(|value| value.as_u64()) {
             std::thread::sleep(Duration::from_millis(milliseconds));
+        }
+        match asked("crash").and_then(|value| value.as_str()) {
+            Some("overflow") => drop(overflow(0)),
+            Some("memory") => drop(black_box(Vec::<u8>::with_capacity(isize::MAX as usize))),
+            Some("double-panic") => {
+                let _panics = PanicsInDrop;
+                panic!("as asked");
+            }
+            _ => {}
         }
         if asked("wait").is_some() {
             block_on(remote.call(|_, _| ())).map_err(|error| Reject::new(error.to_string()))?;

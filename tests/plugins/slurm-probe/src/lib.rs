@@ -1,6 +1,7 @@
-//! Plugins for the tests inside a real Slurm. Each does what the name of a job asks it to, and those of
-//! prologs and epilogs what the last part of its working directory does.
+//! Plugins for the tests inside a real Slurm. Each does what a job's name asks for; those for prologs and epilogs do
+//! what the last part of the job's working directory asks for.
 
+use jobtap_core::plugin::TextError;
 use jobtap_core::prelude::*;
 use jobtap_core::slurm::{JobDescriptor, JobRecord, MAIL_JOB_END, SlurmError, errno};
 
@@ -107,7 +108,7 @@ fn rewrite(desc: &mut JobDescriptor) {
     desc.environment.set("FROM_JOBTAP", "a value");
 }
 
-/// Is called after [`Limits`], and adds to the comment.
+/// Is called after [`Limits`], and sets the comment of requests that [`Limits`] has rewritten.
 #[derive(Debug, Default)]
 pub struct Second;
 
@@ -122,7 +123,7 @@ impl Second {
     }
 }
 
-/// Decides later.
+/// Decides asynchronously.
 #[derive(Debug, Default)]
 pub struct Later;
 
@@ -186,13 +187,17 @@ impl Tenth {
     }
 }
 
-/// Prologs and epilogs that write a line for each call into the file `trace` beside the working directory, by a
-/// process.
+/// Prologs and epilogs. Each call runs a process that writes a line to the file `trace` beside the working directory.
 #[derive(Debug, Default)]
 pub struct Stages;
 
-/// Does what the directory asks `stage` to.
-async fn run(stage: &str, job: JobInfo, host: &str, remote: Remote<Stages>) -> Result<(), String> {
+/// Does what the directory's name asks for at this stage.
+async fn run(
+    stage: &str,
+    job: JobInfo,
+    host: &str,
+    remote: Remote<Stages>,
+) -> Result<(), TextError> {
     let directory = job.jobspec.cwd().unwrap_or("/").to_owned();
     let asked = directory.rsplit('/').next().unwrap_or_default();
     let script = "echo \"$0 $1 $2 $3\" >> \"$4/../trace\"";
@@ -200,20 +205,20 @@ async fn run(stage: &str, job: JobInfo, host: &str, remote: Remote<Stages>) -> R
     let ranks = job.resources.map_or(0, |resources| resources.nnodes());
     let written = Process::new("/bin/sh").args(["-c", script]).args(line);
     let written = written.arg(ranks.to_string()).arg(&directory);
-    let end = remote.run_process(written).await.map_err(|error| error.to_string())?;
-    end.success()?;
+    let end = remote.run_process(written).await.or_error()?;
+    end.success().or_error()?;
     if asked == format!("fail-{stage}") {
-        return Err(format!("{stage} was asked to fail"));
+        return Err(format!("{stage} was asked to fail")).or_error();
     }
     if asked == format!("slow-{stage}") {
-        remote.sleep(60.0).await.map_err(|error| error.to_string())?;
+        remote.sleep(60.0).await.or_error()?;
     }
     if asked == format!("slow-once-{stage}") {
-        // It fails for a stage that runs again.
+        // `mkdir` fails when the stage runs again.
         let first =
             remote.run_process(Process::new("/bin/mkdir").arg(format!("{directory}/begun")));
-        if first.await.map_err(|error| error.to_string())?.success().is_ok() {
-            remote.sleep(60.0).await.map_err(|error| error.to_string())?;
+        if first.await.or_error()?.success().is_ok() {
+            remote.sleep(60.0).await.or_error()?;
         }
     }
     assert!(asked != format!("panic-{stage}"), "{stage} was asked to panic");
@@ -224,26 +229,26 @@ async fn run(stage: &str, job: JobInfo, host: &str, remote: Remote<Stages>) -> R
 impl Stages {
     #[on("slurm.prolog")]
     async fn prolog(job: JobInfo, node: Node, remote: Remote<Self>) -> Result<(), PrologFailed> {
-        run("prolog", job, &node.host, remote).await.map_err(PrologFailed::new)
+        Ok(run("prolog", job, &node.host, remote).await?)
     }
 
     #[on("slurm.epilog")]
     async fn epilog(job: JobInfo, node: Node, remote: Remote<Self>) -> Result<(), EpilogFailed> {
-        run("epilog", job, &node.host, remote).await.map_err(EpilogFailed::new)
+        Ok(run("epilog", job, &node.host, remote).await?)
     }
 
     #[on("slurm.prolog_slurmctld")]
     async fn prepare(job: JobInfo, remote: Remote<Self>) -> Result<(), PrologFailed> {
-        run("prepare", job, "-", remote).await.map_err(PrologFailed::new)
+        Ok(run("prepare", job, "-", remote).await?)
     }
 
     #[on("slurm.epilog_slurmctld")]
     async fn account(job: JobInfo, remote: Remote<Self>) -> Result<(), EpilogFailed> {
-        run("account", job, "-", remote).await.map_err(EpilogFailed::new)
+        Ok(run("account", job, "-", remote).await?)
     }
 }
 
-/// Decides at once, beside [`Stages`] in one file.
+/// Decides synchronously, beside [`Stages`] in one plugin file.
 #[derive(Debug, Default)]
 pub struct AtOnce;
 

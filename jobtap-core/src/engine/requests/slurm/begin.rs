@@ -1,18 +1,20 @@
-//! How plugins are asked about a request.
+//! Asks plugins about a request.
 
 use serde_json::{Map, Value};
 
 use super::{changed, fields, from_fields};
-use crate::engine::agenda::{Chain, ChainPurpose, Progress};
+use crate::engine::agenda::{Agenda, Chain, ChainPurpose, Progress};
 use crate::engine::api::{Cred, Effect, ReplyTo, Requester, Submission};
 use crate::engine::core::Core;
 use crate::engine::dispatch::chains;
+use crate::engine::plugins::Plugins;
 use crate::engine::requests::access;
-use crate::engine::requests::users::Unasked;
+use crate::engine::submissions::users::Unasked;
 use crate::host::{Handlers, SlurmRequest};
 use crate::job::{Flags, JobId, Uid, Urgency};
 use crate::jobspec::Jobspec;
 use crate::jobspec::path::remove;
+use crate::queue::Queues;
 use crate::slurm::{
     INFINITE, JobDescriptor, NO_VAL, NO_VAL16, USE_DEFAULT_ACCT, USE_DEFAULT_PART, USE_DEFAULT_QOS,
     USE_DEFAULT_WCKEY,
@@ -34,7 +36,7 @@ pub(crate) fn begin_submit(
     begin(core, Unasked { topic, reply, cred, user, descriptor, purpose });
 }
 
-/// Asks the plugins about a change of a jobspec.
+/// Asks the plugins about a change to a jobspec.
 pub(crate) fn begin_update(
     core: &mut Core,
     reply: ReplyTo,
@@ -42,7 +44,7 @@ pub(crate) fn begin_update(
     id: JobId,
     updates: Map<String, Value>,
 ) {
-    match changed(core, id, &updates) {
+    match changed(&core.jobs, id, &updates) {
         Ok((old, new)) => {
             let described = |jobspec: &Value| JobDescriptor::from_jobspec(jobspec);
             let after = described(new.value());
@@ -56,13 +58,13 @@ pub(crate) fn begin_update(
             all.extend(named.into_iter().filter(|(name, value)| unset.get(name) != Some(value)));
             descriptor = from_fields(all);
             if new.duration() == 0.0 && old.duration() != 0.0 {
-                // To ask for no time limit is more than to ask for nothing.
+                // Asking for no time limit is more than asking for nothing.
                 descriptor.time_limit = Some(INFINITE);
             }
             let purpose = ChainPurpose::Update { id, updates };
             begin_modify(core, (reply, cred), id, descriptor, purpose);
         }
-        Err(error) => core.reply(reply, Err(error)),
+        Err(error) => core.turn.effects.reply(reply, Err(error)),
     }
 }
 
@@ -80,7 +82,8 @@ pub(crate) fn begin_urgency(
     begin_modify(core, (reply, cred), id, descriptor, purpose);
 }
 
-/// The description of a change names the job's owner as its user, also when another user requests the change.
+/// Asks the plugins about a change. Its description names the job's owner as its user, even when another user requests
+/// the change.
 fn begin_modify(
     core: &mut Core,
     (reply, cred): (ReplyTo, Cred),
@@ -88,7 +91,7 @@ fn begin_modify(
     descriptor: JobDescriptor,
     purpose: ChainPurpose,
 ) {
-    let user = core.job(id).map_or(cred.userid, |job| job.userid());
+    let user = core.jobs.job(id).map_or(cred.userid, |job| job.userid());
     let left_open = [
         (descriptor.account.is_none(), USE_DEFAULT_ACCT),
         (descriptor.partition.is_none(), USE_DEFAULT_PART),
@@ -113,40 +116,48 @@ fn unchanged() -> JobDescriptor {
     }
 }
 
-/// Asks the plugins at once, or when it is known who the user is.
+/// Asks the plugins at once, or once the system has been asked about the user.
 fn begin(core: &mut Core, request: Unasked) {
     let user = request.user;
-    match core.submissions.users.known(user, core.clock.now) {
-        Some(requester) => ask(core, request, &requester),
+    match core.submissions.users.known(user, core.turn.clock.now) {
+        Some(requester) => {
+            ask(&mut core.turn.agenda, &mut core.plugins, &core.alloc.queues, request, &requester)
+        }
         None => {
             if core.submissions.users.wait(request) {
-                core.effects.after.push(Effect::LookUp { user });
+                core.turn.effects.after.push(Effect::LookUp { user });
             }
         }
     }
 }
 
-/// Asks the plugins about the requests that have waited for what the system knows of their user.
+/// Asks the plugins about the requests that have waited for what the system knows about their user.
 pub(crate) fn identified(core: &mut Core, user: Uid, requester: Requester) {
-    let waiting = core.submissions.users.learn(user, requester.clone(), core.clock.now);
+    let waiting = core.submissions.users.learn(user, requester.clone(), core.turn.clock.now);
     // The agenda is a stack: the first request is pushed last.
     for request in waiting.into_iter().rev() {
-        ask(core, request, &requester);
+        ask(&mut core.turn.agenda, &mut core.plugins, &core.alloc.queues, request, &requester);
     }
 }
 
-fn ask(core: &mut Core, request: Unasked, requester: &Requester) {
+fn ask(
+    agenda: &mut Agenda,
+    plugins: &mut Plugins,
+    queues: &Queues,
+    request: Unasked,
+    requester: &Requester,
+) {
     let Unasked { topic, reply, cred, user: _, mut descriptor, purpose } = request;
     descriptor.user_name.clone_from(&requester.name);
     if topic == TopicId::SlurmJobSubmit {
         descriptor.group_id = requester.group.unwrap_or(0);
     }
     descriptor.alloc_node.clone_from(&requester.host);
-    let handlers = core.plugins.stack.handlers(topic).map(Handlers::clone).unwrap_or_default();
+    let handlers = plugins.stack.handlers(topic).map(Handlers::clone).unwrap_or_default();
     let before = Box::new(descriptor.clone());
-    let mut request = SlurmRequest::new(core.plugins.next_request(), cred.userid, descriptor);
+    let mut request = SlurmRequest::new(plugins.next_request(), cred.userid, descriptor);
     if !cred.owner {
-        let hidden = core.alloc.queues.iter().filter(|queue| !access::allows(*queue, requester));
+        let hidden = queues.iter().filter(|queue| !access::allows(*queue, requester));
         request.hidden_queues =
             hidden.filter_map(|queue| queue.name()).map(str::to_owned).collect();
     }
@@ -166,7 +177,7 @@ fn ask(core: &mut Core, request: Unasked, requester: &Requester) {
         refusal,
         purpose,
     };
-    chains::begin(core, chain);
+    chains::begin(agenda, plugins, chain);
 }
 
 /// Describes a jobspec of this user.
@@ -174,7 +185,8 @@ fn describe(jobspec: &Jobspec, user: Uid) -> JobDescriptor {
     JobDescriptor { user_id: user.as_u32(), ..JobDescriptor::from_jobspec(jobspec.value()) }
 }
 
-/// What differs of the second description, with all else unset: what the user wants to change.
+/// The fields of the second description that differ from the first, with all others unset: what the user wants to
+/// change.
 fn differing(old: &JobDescriptor, new: &JobDescriptor) -> JobDescriptor {
     let old = fields(old);
     let differ = fields(new).into_iter().filter(|(name, value)| old.get(name) != Some(value));

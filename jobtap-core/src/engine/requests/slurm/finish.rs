@@ -1,23 +1,24 @@
-//! How a request goes on that plugins have decided on.
+//! Continues a request after plugins have decided on it.
 
 use serde_json::{Map, Value};
 
 use super::{changed, fields, from_fields, invalid};
 use crate::engine::agenda::{Chain, ChainPurpose};
-use crate::engine::api::{HostCheck, Level, RequestError, Submission};
+use crate::engine::api::{Effects, HostCheck, Level, RequestError, Submission};
 use crate::engine::core::Core;
-use crate::engine::requests::ingest::Submitter;
+use crate::engine::jobs::Jobs;
 use crate::engine::requests::submit::Checked;
 use crate::engine::requests::{jobs, submit, update};
+use crate::engine::submissions::Submitter;
 use crate::job::{Flags, JobId, Urgency};
 use crate::jobspec::{Jobspec, path};
 use crate::slurm::{JobDescriptor, apply_changes, updates_between};
 
-/// Goes on with a request that all plugins have accepted, or refuses it.
+/// Continues a request that all plugins have accepted, or refuses it.
 pub(crate) fn finish(core: &mut Core, chain: Chain) {
     let Chain { reply, cred, request, before, messages, refusal, purpose, .. } = chain;
     if let Some(error) = refusal {
-        return core.reply_with(reply, messages, Err(error));
+        return core.turn.effects.reply_with(reply, messages, Err(error));
     }
     let after = request.descriptor.into_inner();
     let changes = (after != *before).then_some((&*before, &after));
@@ -32,25 +33,33 @@ pub(crate) fn finish(core: &mut Core, chain: Chain) {
                 Err(error) => error,
             }
         }
-        ChainPurpose::Update { id, updates } => match rewrite_updates(core, changes, id, updates) {
-            Ok((updates, added)) => {
-                return update::ask_plugins(core, (reply, messages), cred, id, (updates, added));
+        ChainPurpose::Update { id, updates } => {
+            match rewrite_updates(&core.jobs, changes, id, updates) {
+                Ok((updates, added)) => {
+                    return update::ask_plugins(
+                        core,
+                        (reply, messages),
+                        cred,
+                        id,
+                        (updates, added),
+                    );
+                }
+                Err(error) => error,
             }
-            Err(error) => error,
-        },
+        }
         ChainPurpose::Urgency { id, urgency } => {
-            let urgency = rewrite_urgency(core, changes, id, urgency);
-            let done = jobs::post_urgency(core, cred, id, urgency);
-            return core.reply_with(reply, messages, done);
+            let urgency = rewrite_urgency(&mut core.turn.effects, changes, id, urgency);
+            let done = jobs::post_urgency(&mut core.turn, &mut core.jobs, cred, id, urgency);
+            return core.turn.effects.reply_with(reply, messages, done);
         }
     };
-    core.reply_with(reply, messages, Err(refused));
+    core.turn.effects.reply_with(reply, messages, Err(refused));
 }
 
-/// What plugins have made of a request: the description before and after.
+/// The description of a request before and after plugins have changed it; `None` if they have changed nothing.
 type Changes<'a> = Option<(&'a JobDescriptor, &'a JobDescriptor)>;
 
-/// Brings what plugins have changed into a submission.
+/// Applies what plugins have changed to a submission.
 fn rewrite_submission(
     changes: Changes<'_>,
     submission: Submission,
@@ -61,36 +70,35 @@ fn rewrite_submission(
     if let Some((before, after)) = changes {
         let jobspec = &mut checked.submission.jobspec;
         *jobspec = rewrite(jobspec, before, after)?;
-        host_check.check(jobspec).map_err(invalid)?;
+        host_check.check(jobspec).map_err(|refusal| invalid(refusal.to_string()))?;
         checked.new_environment = after.environment != before.environment;
         checked.urgency = new_urgency(before, after, urgency);
     }
     Ok(checked)
 }
 
-/// The urgency that the plugins have chosen by the priority.
+/// The urgency that the plugins have chosen by setting the priority.
 fn new_urgency(before: &JobDescriptor, after: &JobDescriptor, urgency: Urgency) -> Urgency {
     match after.priority {
         _ if after.priority == before.priority => urgency,
         None => Urgency::DEFAULT,
-        // Slurm's priorities go further than urgencies; such a number is kept in the jobspec.
+        // Slurm's priorities have a wider range than urgencies; a priority outside of theirs is kept in the jobspec.
         Some(_) => after.urgency().unwrap_or(urgency),
     }
 }
 
-/// The new values that the user wants, with what plugins have changed of them; and new values that the plugins
-/// have added.
+/// The new values that the user wants, as plugins have changed them; and new values that the plugins have added.
 type Updates = (Map<String, Value>, Map<String, Value>);
 
 fn rewrite_updates(
-    core: &Core,
+    jobs: &Jobs,
     changes: Changes<'_>,
     id: JobId,
     mut updates: Map<String, Value>,
 ) -> Result<Updates, RequestError> {
     let Some((before, after)) = changes else { return Ok((updates, Map::new())) };
-    let (_, new) = changed(core, id, &updates)?;
-    // The plugins saw only what the user wants to change, and a jobspec is made of all.
+    let (_, new) = changed(jobs, id, &updates)?;
+    // The plugins saw only what the user wants to change, but a jobspec is made from a whole description.
     let whole = JobDescriptor::from_jobspec(new.value());
     let rewritten = rewrite(&new, &whole, &overlaid(&whole, before, after))?;
     for (path, value) in &mut updates {
@@ -102,13 +110,18 @@ fn rewrite_updates(
     Ok((updates, added))
 }
 
-/// Whether a path is this one or leads further into it.
+/// Whether a path is `outer` or leads further into it.
 fn is_within(path: &str, outer: &str) -> bool {
     path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// Only the priority is what such a request is about.
-fn rewrite_urgency(core: &mut Core, changes: Changes<'_>, id: JobId, urgency: Urgency) -> Urgency {
+/// Applies what plugins have changed to a request about the urgency, which can change the priority only.
+fn rewrite_urgency(
+    effects: &mut Effects,
+    changes: Changes<'_>,
+    id: JobId,
+    urgency: Urgency,
+) -> Urgency {
     let Some((before, after)) = changes else { return urgency };
     let others = JobDescriptor { priority: before.priority, ..after.clone() };
     if others != *before {
@@ -116,12 +129,12 @@ fn rewrite_urgency(core: &mut Core, changes: Changes<'_>, id: JobId, urgency: Ur
             "job {id}: slurm.job_modify: a request about the urgency can change the priority only; the \
              other changes of plugins are dropped"
         );
-        core.log(Level::Warning, text);
+        effects.log(Level::Warning, text);
     }
     new_urgency(before, after, urgency)
 }
 
-/// Brings the changes of a description into the jobspec.
+/// Applies the changes of a description to the jobspec.
 fn rewrite(
     jobspec: &Jobspec,
     before: &JobDescriptor,

@@ -1,8 +1,9 @@
 //! Requests that plugins see in Slurm's terms first: submissions and changes of jobs.
 //!
-//! Only a manager with a plugin that handles `slurm.job_submit` or `slurm.job_modify` comes here. A request is
-//! described as Slurm would, the plugins read and change the description one after the other ([`begin`]), and what
-//! they have changed is brought into the jobspec ([`finish`]). Then the request goes the way of any other.
+//! A request comes here only if a plugin handles `slurm.job_submit` or `slurm.job_modify`, or if its user must be
+//! looked up because access to queues is restricted. The request is described as Slurm would, the plugins read and
+//! change the description one after the other ([`begin`]), and what they have changed is applied to the jobspec
+//! ([`finish`]). Then the request goes the way of any other.
 
 pub(crate) mod begin;
 pub(crate) mod finish;
@@ -10,7 +11,7 @@ pub(crate) mod finish;
 use serde_json::{Map, Value};
 
 use crate::engine::api::RequestError;
-use crate::engine::core::Core;
+use crate::engine::jobs::Jobs;
 use crate::host::errno::EINVAL;
 use crate::job::JobId;
 use crate::jobspec::Jobspec;
@@ -22,11 +23,11 @@ fn invalid(text: impl std::fmt::Display) -> RequestError {
 
 /// The jobspec of a job as it is, and as a user wants it.
 fn changed(
-    core: &Core,
+    jobs: &Jobs,
     id: JobId,
     updates: &Map<String, Value>,
 ) -> Result<(Jobspec, Jobspec), RequestError> {
-    let job = core.job(id).ok_or_else(|| invalid("unknown job id"))?;
+    let job = jobs.job(id).ok_or_else(|| invalid("unknown job id"))?;
     let old = job.jobspec().clone();
     let mut new = old.clone();
     new.update_all(updates).map_err(invalid)?;

@@ -4,9 +4,9 @@ use jiff::fmt::strtime::{BrokenDownTime, Config, PosixCustom};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
+use super::error::{FormatError, SpecificationFault};
 use super::number;
-use super::value::quoted;
-use super::{FieldValue, FormatError};
+use super::value::{FieldValue, quoted};
 
 /// A conversion, which is applied to a value before the format specification.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,13 +21,13 @@ pub(super) enum Conversion {
     Percent,
     /// `!s`: any value as text.
     Text,
-    /// `!r`: any value as Python writes it, which has quotes around texts.
+    /// `!r`: any value as Python's `repr` writes it, with quotes around texts.
     Quoted,
-    /// `!a`: the same in ASCII, with escapes for all other characters.
+    /// `!a`: the same, with the characters that aren't in ASCII escaped.
     Ascii,
 }
 
-/// The format of `!D`, and of `!d` without a format of its own.
+/// The format of `!D`, and of `!d` if it gives none.
 const DEFAULT_TIME: &str = "%FT%T";
 
 impl Conversion {
@@ -46,10 +46,7 @@ impl Conversion {
             "s" => (Conversion::Text, spec),
             "r" => (Conversion::Quoted, spec),
             "a" => (Conversion::Ascii, spec),
-            _ => {
-                let text = format!("Unknown conversion specifier {name}");
-                return Err(FormatError::Specification(text));
-            }
+            _ => return Err(SpecificationFault::UnknownConversion(name.to_owned()).into()),
         })
     }
 
@@ -72,13 +69,10 @@ impl Conversion {
             _ if text.is_empty() => return Ok(FieldValue::Text(text)),
             _ => {}
         }
-        // The texts are those of Python, for which users of Flux look.
-        let number = value.number().ok_or_else(|| {
-            FormatError::specification(match self {
-                Conversion::LocalTime(_) => "'str' object cannot be interpreted as an integer",
-                Conversion::Fsd => "must be real number, not str",
-                _ => "'<' not supported between instances of 'int' and 'str'",
-            })
+        let number = value.number().ok_or(match self {
+            Conversion::LocalTime(_) => SpecificationFault::NoTime,
+            Conversion::Fsd => SpecificationFault::NoDuration,
+            _ => SpecificationFault::NoNumber,
         })?;
         Ok(FieldValue::Text(match self {
             Conversion::LocalTime(format) => local_time(number, format, zone),
@@ -90,7 +84,7 @@ impl Conversion {
     }
 }
 
-/// A text with escapes for the characters that aren't in ASCII.
+/// The text, with the characters that aren't in ASCII escaped.
 fn ascii(text: &str) -> String {
     let mut escaped = String::new();
     for c in text.chars() {
@@ -104,8 +98,8 @@ fn ascii(text: &str) -> String {
     escaped
 }
 
-/// Translates a format of Python's strftime for jiff: `%f` has always six digits in Python, and a variable
-/// number of digits in jiff.
+/// Translates a format of Python's strftime for jiff: `%f` always has six digits in Python, and a variable number of
+/// digits in jiff.
 fn posix_time_format(text: &str) -> String {
     match text.is_empty() {
         true => DEFAULT_TIME.to_owned(),

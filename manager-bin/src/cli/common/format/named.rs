@@ -16,13 +16,30 @@ pub(crate) struct NamedFormat {
     pub(crate) format: String,
 }
 
+/// A mistake in a configuration file.
+#[derive(Debug, thiserror::Error)]
+enum ConfigFault {
+    #[error("invalid key {0}")]
+    UnknownKey(String),
+    #[error("the 'formats' key must be a mapping")]
+    Formats,
+    #[error("'formats.{0}' must be a mapping")]
+    Format(String),
+    #[error("formats.{0}: required key 'format' missing")]
+    NoFormat(String),
+    #[error("formats.{0}: 'format' key must be a string")]
+    FormatType(String),
+    #[error("override of builtin format '{0}' not permitted")]
+    Builtin(String),
+}
+
 /// The formats that `-o NAME` can select in one command.
 #[derive(Debug, Clone)]
 pub(crate) struct NamedFormats {
     command: &'static str,
     /// The subcommand to which the formats belong, if the command has several that list something.
     subcommand: Option<&'static str>,
-    /// The keys beside the formats, which are read elsewhere.
+    /// Other keys that may stand beside the formats, and are read elsewhere.
     other_keys: &'static [&'static str],
     formats: Vec<NamedFormat>,
     /// The number of builtin formats, which come first.
@@ -91,27 +108,23 @@ impl NamedFormats {
         Ok(self)
     }
 
-    fn add_config(&mut self, config: &Value) -> Result<(), String> {
+    fn add_config(&mut self, config: &Value) -> Result<(), ConfigFault> {
         for (key, value) in config.as_object().into_iter().flatten() {
             if self.other_keys.contains(&key.as_str()) {
                 continue;
             }
             if key != "formats" {
                 let table = self.subcommand.map(|table| format!("{table}.")).unwrap_or_default();
-                return Err(format!("invalid key {table}{key}"));
+                return Err(ConfigFault::UnknownKey(format!("{table}{key}")));
             }
-            let formats = value.as_object().ok_or("the 'formats' key must be a mapping")?;
+            let formats = value.as_object().ok_or(ConfigFault::Formats)?;
             for (name, entry) in formats {
-                let entry = entry
-                    .as_object()
-                    .ok_or_else(|| format!("'formats.{name}' must be a mapping"))?;
-                let format = entry
-                    .get("format")
-                    .ok_or_else(|| format!("formats.{name}: required key 'format' missing"))?
-                    .as_str()
-                    .ok_or_else(|| format!("formats.{name}: 'format' key must be a string"))?;
+                let bad = |fault: fn(String) -> ConfigFault| fault(name.clone());
+                let entry = entry.as_object().ok_or_else(|| bad(ConfigFault::Format))?;
+                let format = entry.get("format").ok_or_else(|| bad(ConfigFault::NoFormat))?;
+                let format = format.as_str().ok_or_else(|| bad(ConfigFault::FormatType))?;
                 if self.formats.iter().take(self.builtin).any(|builtin| builtin.name == *name) {
-                    return Err(format!("override of builtin format '{name}' not permitted"));
+                    return Err(bad(ConfigFault::Builtin));
                 }
                 let description = entry.get("description").and_then(Value::as_str);
                 self.set(name, description.unwrap_or_default(), format.to_owned());
@@ -223,7 +236,7 @@ mod tests {
     }
 
     /// The formats with a configuration file in the user's directory, whose text is `text`.
-    fn configured(text: &str, extra: &[(&str, &str)]) -> Result<NamedFormats, String> {
+    fn configured(text: &str, extra: &[(&str, &str)]) -> Result<NamedFormats, CliError> {
         configured_in("flux-jobs.toml", text, extra)
     }
 
@@ -231,7 +244,7 @@ mod tests {
         file: &str,
         text: &str,
         extra: &[(&str, &str)],
-    ) -> Result<NamedFormats, String> {
+    ) -> Result<NamedFormats, CliError> {
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir(home.path().join("flux")).unwrap();
         std::fs::write(home.path().join("flux").join(file), text).unwrap();
@@ -241,7 +254,7 @@ mod tests {
             _ => extra.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into()),
         });
         let prefix = format!("{}/flux/", home.path().display());
-        loaded.map_err(|error| error.text.replace(&prefix, ""))
+        loaded.map_err(|error| CliError { text: error.text.replace(&prefix, ""), ..error })
     }
 
     #[test]
@@ -271,7 +284,7 @@ mod tests {
         ] {
             assert_eq!(configured_in(file, text, &[]).unwrap().resolve("mine").unwrap(), "{name}");
         }
-        let error = configured_in("flux-jobs.yaml", "formats: [", &[]).unwrap_err();
+        let error = configured_in("flux-jobs.yaml", "formats: [", &[]).unwrap_err().text;
         assert!(error.starts_with("flux-jobs.yaml: "), "{error}");
     }
 
@@ -312,7 +325,7 @@ mod tests {
             ("[formats.x]\nformat = 1", "formats.x: 'format' key must be a string"),
             ("[formats.long]\nformat = \"\"", "override of builtin format 'long' not permitted"),
         ] {
-            let error = configured(text, &[]).unwrap_err();
+            let error = configured(text, &[]).unwrap_err().text;
             assert_eq!(error, format!("flux-jobs.toml: {message}"));
         }
     }

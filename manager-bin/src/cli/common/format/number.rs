@@ -59,13 +59,13 @@ fn general_below(value: f64, precision: usize, limit: usize) -> String {
     trim_zeros(&format!("{value:.decimals$}")).to_owned()
 }
 
-/// Separates groups of so many digits: `1234567` becomes `1,234,567`. Sign, fraction and exponent remain unchanged.
+/// Separates groups of `group` digits: `1234567` becomes `1,234,567`. Sign, fraction and exponent remain unchanged.
 pub(super) fn grouped(text: &str, separator: char, group: usize) -> String {
     let (sign, rest) = match text.strip_prefix('-') {
         Some(rest) => ("-", rest),
         None => ("", text),
     };
-    // Those of another base than ten have no fraction, and their digits may be letters.
+    // Numbers in other bases have no fraction, and their digits may be letters.
     let decimal_len = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     let whole_len = if group == 3 { decimal_len } else { rest.len() };
     let (whole, fraction) = rest.split_at(whole_len);

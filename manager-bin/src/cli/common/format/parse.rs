@@ -3,8 +3,10 @@
 use std::str::Chars;
 
 use super::convert::Conversion;
+use super::error::{FormatError, SyntaxFault};
+use super::row::Row;
+use super::sort::{SortKey, parse_sort_keys};
 use super::spec::Spec;
-use super::{FormatError, Row, SortKey, parse_sort_keys};
 
 /// A parsed format: its columns, each with the text before it, the text after the last column, and the keys
 /// of the prefix `sort:`.
@@ -51,8 +53,8 @@ impl Template {
         self.columns.iter().any(|column| is_part(&column.field))
     }
 
-    /// Removes the columns of fields, each with the text before it if that is only white space, as Flux does with
-    /// those of colours.
+    /// Removes the columns of `fields`, each with the text before it if that is only white space, as Flux does with
+    /// columns of colors.
     pub(crate) fn remove(&mut self, fields: &[&str]) {
         // Text before the removed columns, which belongs to the next one.
         let mut kept = String::new();
@@ -68,8 +70,8 @@ impl Template {
         self.tail.insert_str(0, &kept);
     }
 
-    /// Removes a text from between the fields. Flux takes the prefix `?:` out of the whole format once a field has it,
-    /// also where something stands between it and a field, as in its own format `rlist`.
+    /// Removes a text between the fields. Once a field has the prefix `?:`, Flux removes that text from the whole
+    /// format, even where something else stands between it and a field, as in its own format `rlist`.
     fn remove_text(&mut self, text: &str) {
         let texts = self.columns.iter_mut().map(|column| &mut column.text);
         for part in texts.chain([&mut self.tail]) {
@@ -83,7 +85,7 @@ impl Template {
     }
 }
 
-/// Parses a format of fields that are `known`.
+/// Parses a format whose fields must be `known`.
 fn parse(text: &str, known: impl Fn(&str) -> bool) -> Result<Template, FormatError> {
     let (sort, text) = take_sort_prefix(text);
     let mut columns = Vec::new();
@@ -99,9 +101,7 @@ fn parse(text: &str, known: impl Fn(&str) -> bool) -> Result<Template, FormatErr
                 literal.push('}');
                 chars.next();
             }
-            '}' => {
-                return Err(FormatError::syntax("Single '}' encountered in format string"));
-            }
+            '}' => return Err(SyntaxFault::Close.into()),
             '{' => columns.push(Column::parse(std::mem::take(&mut literal), &mut chars, &known)?),
             c => literal.push(c),
         }
@@ -132,19 +132,15 @@ impl Column {
     ) -> Result<Self, FormatError> {
         let rest = chars.as_str();
         let Some((inside, after)) = rest.split_once('}') else {
-            let opened = if rest.is_empty() {
-                "Single '{' encountered in format string"
-            } else {
-                "expected '}' before end of string"
-            };
-            return Err(FormatError::syntax(opened));
+            let open = rest.is_empty();
+            return Err(if open { SyntaxFault::Open } else { SyntaxFault::Unclosed }.into());
         };
         if inside.contains('{') {
-            return Err(FormatError::syntax("unexpected '{' in field name"));
+            return Err(SyntaxFault::Nested.into());
         }
         *chars = after.chars();
         let (field, conversion, spec) = split_field(inside)?;
-        // Before the rest, as in Flux, which reads it when a value is formatted.
+        // Checked before the rest is parsed, as in Flux, which parses the rest only when it formats a value.
         if !known(field) {
             return Err(FormatError::UnknownField(field.to_owned()));
         }
@@ -162,7 +158,7 @@ impl Column {
 }
 
 /// Splits `FIELD!CONV:SPEC`.
-fn split_field(inside: &str) -> Result<(&str, Option<&str>, &str), FormatError> {
+fn split_field(inside: &str) -> Result<(&str, Option<&str>, &str), SyntaxFault> {
     let end = inside.find(['!', ':']).unwrap_or(inside.len());
     let (field, rest) = inside.split_at(end);
     let Some(rest) = rest.strip_prefix('!') else {
@@ -170,14 +166,14 @@ fn split_field(inside: &str) -> Result<(&str, Option<&str>, &str), FormatError> 
     };
     let mut chars = rest.chars();
     if chars.next().is_none() {
-        return Err(FormatError::syntax("unmatched '{' in format spec"));
+        return Err(SyntaxFault::NoConversion);
     }
     let after = chars.as_str();
     let name = rest.strip_suffix(after).unwrap_or(rest);
     match (after.is_empty(), after.strip_prefix(':')) {
         (true, _) => Ok((field, Some(name), "")),
         (false, Some(spec)) => Ok((field, Some(name), spec)),
-        (false, None) => Err(FormatError::syntax("expected ':' after conversion specifier")),
+        (false, None) => Err(SyntaxFault::NoColon),
     }
 }
 

@@ -4,9 +4,11 @@ use std::borrow::Cow;
 
 use jiff::tz::TimeZone;
 
+use super::error::FormatError;
 use super::parse::{Column, Template};
+use super::row::Row;
 use super::spec::{Spec, is_empty};
-use super::{FieldValue, FormatError, Row};
+use super::value::FieldValue;
 use crate::shown;
 
 /// The options that affect the lines, beside the format.

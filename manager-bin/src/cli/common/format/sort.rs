@@ -1,6 +1,8 @@
 //! Sorts listings by the keys of `--sort=KEY,-KEY2` or of the prefix `sort:` of a format.
 
-use super::{FormatError, Row};
+use super::error::FormatError;
+use super::row::Row;
+use super::value::FieldValue;
 
 /// A field by which rows are sorted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,8 +24,8 @@ pub(crate) fn parse_sort_keys(text: &str) -> Vec<SortKey> {
         .collect()
 }
 
-/// Sorts `rows` by `keys`, of which the first has the highest precedence. Equal rows keep their order, in
-/// descending order as well.
+/// Sorts `rows` by `keys`; the first key has the highest precedence. Equal rows keep their order, even when the order
+/// is descending.
 ///
 /// # Errors
 /// [`FormatError::SortKey`] if a key is not a field of these rows.
@@ -33,9 +35,8 @@ pub(crate) fn sort_rows<R: Row>(rows: &mut [R], keys: &[SortKey]) -> Result<(), 
     }
     // The sort is stable: sorting by the last key first gives the first key the highest precedence.
     for key in keys.iter().rev() {
-        let value = |row: &R| row.sort_value(&key.field).unwrap_or_else(super::FieldValue::empty);
-        let mut keyed: Vec<(usize, super::FieldValue)> =
-            rows.iter().map(value).enumerate().collect();
+        let value = |row: &R| row.sort_value(&key.field).unwrap_or_else(FieldValue::empty);
+        let mut keyed: Vec<(usize, FieldValue)> = rows.iter().map(value).enumerate().collect();
         keyed.sort_by(|(_, a), (_, b)| match key.descending {
             false => a.sort_cmp(b),
             true => b.sort_cmp(a),

@@ -2,8 +2,9 @@
 //! `[[fill]align][sign][#][0][width][grouping][.precision][type]` as in Python, with the suffixes `h` and `+` of
 //! Flux.
 
+use super::error::SpecificationFault;
 use super::number;
-use super::{FieldValue, FormatError};
+use super::value::FieldValue;
 
 /// The maximum of widths and precisions: wider than any terminal, and small enough that a typing error
 /// doesn't exhaust memory.
@@ -62,19 +63,19 @@ pub(super) struct Spec {
     pub(super) alternate: bool,
     pub(super) zero: bool,
     pub(super) width: usize,
-    /// What separates groups of digits: `,` or `_`.
+    /// The separator of groups of digits: `,` or `_`.
     pub(super) grouping: Option<char>,
     pub(super) precision: Option<usize>,
     pub(super) kind: Option<char>,
     /// The suffix `h`: an empty value is shown as `-`.
     pub(super) hyphen: bool,
-    /// The suffix `+`: where less is shown than the value has, the last character is a `+`.
+    /// The suffix `+`: a truncated value ends in `+`.
     pub(super) mark_truncated: bool,
 }
 
 impl Spec {
     /// Parses the text between the colon and the closing brace.
-    pub(super) fn parse(text: &str) -> Result<Self, FormatError> {
+    pub(super) fn parse(text: &str) -> Result<Self, SpecificationFault> {
         let mut spec = Spec::default();
         // Flux's suffixes come first: what remains is a specification of Python.
         let rest = text.strip_suffix('+').inspect(|_| spec.mark_truncated = true).unwrap_or(text);
@@ -89,20 +90,17 @@ impl Spec {
         let rest = match rest.strip_prefix('.') {
             Some(rest) => {
                 let (precision, rest) = take_number(rest)?;
-                let missing = || FormatError::specification("Format specifier missing precision");
-                spec.precision = Some(precision.ok_or_else(missing)?);
+                spec.precision = Some(precision.ok_or(SpecificationFault::NoPrecision)?);
                 rest
             }
             None => rest,
         };
-        // Whether a value can be formatted in this way is decided by its type.
+        // Whether the type is valid depends on the value that is formatted.
         let mut kinds = rest.chars();
         spec.kind = kinds.next();
         match kinds.next() {
             None => Ok(spec),
-            Some(_) => {
-                Err(FormatError::Specification(format!("Invalid format specifier '{text}'")))
-            }
+            Some(_) => Err(SpecificationFault::Invalid(text.to_owned())),
         }
     }
 
@@ -137,12 +135,12 @@ impl Spec {
     ///
     /// An empty value is padded as text, whatever the type: a number that isn't known yet must not make the
     /// format fail.
-    pub(super) fn apply(&self, value: &FieldValue) -> Result<String, FormatError> {
+    pub(super) fn apply(&self, value: &FieldValue) -> Result<String, SpecificationFault> {
         if self.hyphen && is_empty(value) {
             return Ok(self.pad_placeholder("-"));
         }
         let mut shown = match value {
-            // As in Python: without a specification a number of these types is its text.
+            // As in Python, a value of these types is shown as its text if there is no specification.
             FieldValue::Bool(_) | FieldValue::JobId { .. } if self.is_plain() => {
                 return Ok(value.text());
             }
@@ -162,7 +160,7 @@ impl Spec {
         Ok(shown)
     }
 
-    /// Whether Python would get no specification.
+    /// Whether the specification is empty without Flux's suffixes, as Python would see it.
     fn is_plain(&self) -> bool {
         Spec { mark_truncated: false, ..self.clone() } == Spec::default()
     }
@@ -183,23 +181,22 @@ impl Spec {
         self.hyphen && matches!(self.kind, None | Some('s'))
     }
 
-    fn apply_text(&self, text: &str) -> Result<String, FormatError> {
-        let refuse = |text: &str| Err(FormatError::specification(text));
+    fn apply_text(&self, text: &str) -> Result<String, SpecificationFault> {
         match self.kind {
             None | Some('s') => {}
             Some(kind) => return Err(unknown_code(kind, "str")),
         }
         if self.sign.is_some() {
-            return refuse("Sign not allowed in string format specifier");
+            return Err(SpecificationFault::SignOfText);
         }
         if let Some(grouping) = self.grouping {
-            return refuse(&format!("Cannot specify '{grouping}' with 's'."));
+            return Err(SpecificationFault::Grouping { grouping, code: 's' });
         }
         if self.alternate {
-            return refuse("Alternate form (#) not allowed in string format specifier");
+            return Err(SpecificationFault::AlternateText);
         }
         if self.align == Some(Align::AfterSign) {
-            return refuse("'=' alignment not allowed in string format specifier");
+            return Err(SpecificationFault::AlignmentOfText);
         }
         Ok(self.pad(&self.truncate(text), Align::Left))
     }
@@ -211,14 +208,12 @@ impl Spec {
         text.chars().take(precision).collect()
     }
 
-    fn apply_int(&self, value: i128, type_name: &str) -> Result<String, FormatError> {
+    fn apply_int(&self, value: i128, type_name: &str) -> Result<String, SpecificationFault> {
         if matches!(self.kind, Some('e' | 'E' | 'f' | 'F' | 'g' | 'G' | '%')) {
             return self.apply_float(value as f64, type_name);
         }
         if self.precision.is_some() {
-            return Err(FormatError::specification(
-                "Precision not allowed in integer format specifier",
-            ));
+            return Err(SpecificationFault::PrecisionOfInteger);
         }
         let sign = if value < 0 { "-" } else { "" };
         let magnitude = value.unsigned_abs();
@@ -234,8 +229,7 @@ impl Spec {
         let group = if prefix.is_empty() { 3 } else { 4 };
         let digits = match (self.grouping, self.kind) {
             (Some(grouping), Some(kind)) if kind == 'n' || (grouping == ',' && group == 4) => {
-                let text = format!("Cannot specify '{grouping}' with '{kind}'.");
-                return Err(FormatError::Specification(text));
+                return Err(SpecificationFault::Grouping { grouping, code: kind });
             }
             (Some(grouping), _) => number::grouped(&digits, grouping, group),
             (None, _) => digits,
@@ -244,7 +238,7 @@ impl Spec {
         Ok(self.finish_number(format!("{sign}{prefix}{digits}")))
     }
 
-    fn apply_float(&self, value: f64, type_name: &str) -> Result<String, FormatError> {
+    fn apply_float(&self, value: f64, type_name: &str) -> Result<String, SpecificationFault> {
         let precision = self.precision.unwrap_or(6);
         let text = match self.kind {
             None => match self.precision {
@@ -285,8 +279,8 @@ impl Spec {
     }
 }
 
-/// Returns true for values that count as empty: the suffix `h` shows them as `-`, and the prefix `?:` drops a
-/// column that has no others. The texts are converted times and durations of zero.
+/// Returns true for values that count as empty: the suffix `h` shows them as `-`, and the prefix `?:` drops a column
+/// that has no other values. The texts are converted times and durations of zero.
 pub(super) fn is_empty(value: &FieldValue) -> bool {
     let empty = ["", "0s", "0.0", "0:00:00", "1970-01-01T00:00:00"];
     match value {
@@ -296,10 +290,8 @@ pub(super) fn is_empty(value: &FieldValue) -> bool {
     }
 }
 
-fn unknown_code(kind: char, type_name: &str) -> FormatError {
-    FormatError::Specification(format!(
-        "Unknown format code '{kind}' for object of type '{type_name}'"
-    ))
+fn unknown_code(code: char, type_name: &str) -> SpecificationFault {
+    SpecificationFault::UnknownCode { code, type_name: type_name.to_owned() }
 }
 
 /// If the first character is one of `wanted`, passes it to `found`. Returns the remaining text.
@@ -314,7 +306,7 @@ fn take<'a>(text: &'a str, wanted: &[char], found: impl FnOnce(char)) -> &'a str
     }
 }
 
-fn take_number(text: &str) -> Result<(Option<usize>, &str), FormatError> {
+fn take_number(text: &str) -> Result<(Option<usize>, &str), SpecificationFault> {
     let len = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at(len);
     if digits.is_empty() {
@@ -322,7 +314,7 @@ fn take_number(text: &str) -> Result<(Option<usize>, &str), FormatError> {
     }
     match digits.parse() {
         Ok(n) if n <= LIMIT => Ok((Some(n), rest)),
-        _ => Err(FormatError::specification("Too many decimal digits in format string")),
+        _ => Err(SpecificationFault::TooManyDigits),
     }
 }
 

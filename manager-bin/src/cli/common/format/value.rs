@@ -13,7 +13,7 @@ pub(crate) enum FieldValue {
     Bool(bool),
     /// An integer.
     Int(i128),
-    /// A job id: a number where a format specification formats it, and this text otherwise.
+    /// A job id: formatted as a number by a format specification, and shown as this text without one.
     JobId {
         /// The number.
         number: u64,
@@ -49,7 +49,7 @@ impl FieldValue {
         }
     }
 
-    /// The value as a number, also if it is a text that contains a number.
+    /// The value as a number, if it is a number or a text that contains one.
     pub(crate) fn number(&self) -> Option<f64> {
         match self {
             FieldValue::Bool(_) => None,
@@ -77,7 +77,7 @@ impl FieldValue {
 
     /// The order in sorted listings: empty values first, then numbers, then texts.
     pub(crate) fn sort_cmp(&self, other: &Self) -> Ordering {
-        let (a, b) = (SortClass::of(self), SortClass::of(other));
+        let (a, b) = (SortClass::from_value(self), SortClass::from_value(other));
         match (a, b) {
             (SortClass::Number(a), SortClass::Number(b)) => a.cmp(&b),
             (SortClass::Text(a), SortClass::Text(b)) => a.cmp(b),
@@ -131,8 +131,8 @@ enum SortClass<'a> {
     Text(&'a str),
 }
 
-/// A number to be sorted. Job ids exceed the precision of `f64`: integers with the same `f64` are therefore
-/// compared exactly, and precede the float of that size, so that the order is total.
+/// A number as a sort key. Job ids exceed the precision of `f64`, so integers with the same `f64` are compared exactly,
+/// and precede a float of that size, so that the order is total.
 #[derive(Clone, Copy)]
 struct SortNumber {
     size: f64,
@@ -150,7 +150,7 @@ impl SortNumber {
 }
 
 impl<'a> SortClass<'a> {
-    fn of(value: &'a FieldValue) -> Self {
+    fn from_value(value: &'a FieldValue) -> Self {
         let int = |i: i128| SortClass::Number(SortNumber { size: i as f64, exact: Some(i) });
         match value {
             FieldValue::Bool(b) => int(i128::from(*b)),

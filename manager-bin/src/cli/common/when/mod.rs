@@ -3,7 +3,7 @@
 mod words;
 
 use jiff::Timestamp;
-use jiff::civil::{DateTime, Time};
+use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jobtap_core::job::Fsd;
 
@@ -12,13 +12,13 @@ use self::words::parse_words;
 /// Parses a point in time, relative to the time `now` in the time zone `zone`, and returns it in seconds
 /// since the epoch. Returns `None` if the text isn't understood.
 ///
-/// It accepts seconds since the epoch, `now`, `-DURATION` and `+DURATION` from now, dates (`YYYY-MM-DD`,
+/// It accepts seconds since the epoch, `now`, `-DURATION` and `+DURATION` from now, dates (`YYYY-MM-DD`, `YYYYMMDD`,
 /// `YYYY-MM-DD HH:MM[:SS]`, with `T` instead of the space or with an offset from UTC, and `HH:MM[:SS]` for
 /// today), and words, see [`words`].
 ///
 /// A day that doesn't exist, such as 31 February, is not understood, and neither is 24:00. A time that the clocks skip
-/// when summer time begins is the time that they show then: 2:30 is 3:30. Of a time that comes twice when it ends, the
-/// first is meant.
+/// when summer time begins is moved forward: 2:30 means 3:30. A time that occurs twice when summer time ends means the
+/// first occurrence.
 pub(crate) fn parse_when(text: &str, now: f64, zone: &TimeZone) -> Option<f64> {
     let text = text.trim();
     if text == "now" {
@@ -36,6 +36,11 @@ pub(crate) fn parse_when(text: &str, now: f64, zone: &TimeZone) -> Option<f64> {
             let duration: Fsd = duration.trim_start().parse().ok()?;
             return Some(now + factor * duration.as_secs()).filter(|when| when.is_finite());
         }
+    }
+    // As seconds since the epoch it would be a day in 1970, which nobody means.
+    if is_basic_date(text) {
+        let day = text.parse::<Date>().ok()?.to_zoned(zone.clone()).ok()?;
+        return Some(seconds(day.timestamp()));
     }
     // `f64` accepts `inf` and `nan` as well.
     if text.starts_with(|c: char| c.is_ascii_digit())
@@ -55,6 +60,12 @@ pub(crate) fn parse_when(text: &str, now: f64, zone: &TimeZone) -> Option<f64> {
         return Some(seconds(parse_words(text, &now)?.timestamp()));
     };
     Some(seconds(civil.to_zoned(zone.clone()).ok()?.timestamp()))
+}
+
+/// Whether eight digits look like a day of this century or the last one, written without hyphens.
+fn is_basic_date(text: &str) -> bool {
+    let is_year = text.starts_with("19") || text.starts_with("20");
+    is_year && text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// The present time in seconds since the epoch.
@@ -108,6 +119,14 @@ mod tests {
     }
 
     #[test]
+    fn eight_digits_are_a_date() {
+        assert_eq!(utc("20231114"), utc("2023-11-14"));
+        for text in ["20260231", "20261301", "20260000"] {
+            assert_eq!(utc(text), None, "{text}");
+        }
+    }
+
+    #[test]
     fn other_texts_are_refused() {
         for text in ["", "soon", "-", "-8x", "-inf", "2023-13-01", "25:00", "inf", "nan"] {
             assert_eq!(utc(text), None, "{text}");
@@ -156,6 +175,7 @@ mod tests {
         fn a_printed_time_parses_to_itself(seconds in 0..4_000_000_000i64) {
             let time = Timestamp::from_second(seconds).unwrap();
             prop_assert_eq!(utc(&time.to_string()), Some(seconds as f64));
+            prop_assume!(!is_basic_date(&seconds.to_string()));
             prop_assert_eq!(utc(&seconds.to_string()), Some(seconds as f64));
             let civil = TimeZone::UTC.to_datetime(time).to_string();
             prop_assert_eq!(utc(&civil), Some(seconds as f64), "{}", civil);

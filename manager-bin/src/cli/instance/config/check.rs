@@ -33,7 +33,7 @@ pub(super) struct CheckArgs {
 struct Source {
     path: PathBuf,
     text: String,
-    /// With the places of its values; `None` for JSON.
+    /// The text with the positions of its values; `None` for JSON.
     document: Option<Document<String>>,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<u8, CliError> {
             sources.push(source);
         }
     }
-    // Other files may need what is in a file that can't be read, so their values aren't judged then.
+    // Values may depend on a file that can't be read, so nothing is checked if there is one.
     if problems.is_empty() {
         let directory = args.paths.last().map(|path| match path.is_dir() {
             true => path.clone(),

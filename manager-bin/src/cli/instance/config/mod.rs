@@ -2,7 +2,7 @@
 
 mod check;
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -112,7 +112,8 @@ pub(crate) fn run(args: ConfigArgs) -> ExitCode {
     })
 }
 
-/// Sends a request that changes the configuration, and says what has no effect, or not yet. Errors name the subcommand.
+/// Sends a request that changes the configuration, and reports what has no effect, or not yet. Errors name the
+/// subcommand.
 async fn change(
     subcommand: &str,
     request: impl Service<Response = Loaded>,
@@ -133,7 +134,7 @@ async fn set(args: &SetArgs) -> Result<u8, CliError> {
     // The configuration is read, changed and loaded as a whole: a change by another client in between is
     // lost.
     let mut config = Client::connect().await?.call(Get {}).await?;
-    let kind = kind.or_else(|| find(&config, &args.key).map(Kind::of)).unwrap_or(Kind::Any);
+    let kind = kind.or_else(|| find(&config, &args.key).map(Kind::from_value)).unwrap_or(Kind::Any);
     let value = kind.read(&args.value).map_err(CliError::failure)?;
     let nested = config::nest(&args.key, value)
         .ok_or_else(|| CliError::failure(format!("set: {} is not a dotted name", args.key)))?;
@@ -145,7 +146,7 @@ async fn unset(args: &UnsetArgs) -> Result<u8, CliError> {
     let mut config = Client::connect().await?.call(Get {}).await?;
     match remove(&mut config, &args.key) {
         true => change("unset", Load(config)).await,
-        // As in Flux: it is as it was asked for.
+        // As in Flux, this is not an error: the value is unset, as requested.
         false => Ok(0),
     }
 }
@@ -163,19 +164,31 @@ fn remove(config: &mut Value, key: &str) -> bool {
     table.is_some_and(|table| table.shift_remove(name).is_some())
 }
 
-fn read(args: &LoadArgs) -> Result<Value, String> {
+/// Why the configuration to load can't be read.
+#[derive(Debug, thiserror::Error)]
+enum ReadError {
+    /// There is no such file. In Flux's words.
+    #[error("Error parsing config: stat: {}: {}", path.display(), system_text(reason))]
+    NoFile { path: PathBuf, reason: io::Error },
+    #[error("Error parsing config: {0}")]
+    File(ConfigError),
+    #[error("stdin: {0}")]
+    Stdin(io::Error),
+    #[error("TOML parse error: {0}")]
+    StdinText(ConfigError),
+}
+
+fn read(args: &LoadArgs) -> Result<Value, ReadError> {
     if let Some(path) = &args.path {
         return config::load(path).map_err(|error| match error {
-            // In Flux's words.
             ConfigError::Read { path, reason } if reason.kind() == ErrorKind::NotFound => {
-                let text = system_text(&reason);
-                format!("Error parsing config: stat: {}: {text}", path.display())
+                ReadError::NoFile { path, reason }
             }
-            error => format!("Error parsing config: {error}"),
+            error => ReadError::File(error),
         });
     }
-    let text = input::stdin_text().map_err(|error| format!("stdin: {error}"))?;
-    config::parse("stdin", &text).map_err(|error| format!("TOML parse error: {error}"))
+    let text = input::stdin_text().map_err(ReadError::Stdin)?;
+    config::parse("stdin", &text).map_err(ReadError::StdinText)
 }
 
 async fn get(args: &GetArgs) -> Result<u8, CliError> {
@@ -200,8 +213,8 @@ async fn get(args: &GetArgs) -> Result<u8, CliError> {
     Ok(0)
 }
 
-/// The value with a dotted name. As in Flux, a name that has an empty part where its table is there is an error, and
-/// one below a table that isn't there is only not set.
+/// The value with a dotted name. As in Flux, an empty part of the name is an error if the table before it exists; a
+/// name below a table that doesn't exist is simply not set.
 fn named<'a>(config: &'a Value, key: &str) -> Result<Option<&'a Value>, CliError> {
     let mut value = config;
     for part in key.split('.') {
@@ -219,6 +232,11 @@ fn named<'a>(config: &'a Value, key: &str) -> Result<Option<&'a Value>, CliError
 fn find<'a>(config: &'a Value, key: &str) -> Option<&'a Value> {
     key.split('.').try_fold(config, |inner, part| inner.get(part))
 }
+
+/// A text that can't be parsed as the type of this name.
+#[derive(Debug, PartialEq, thiserror::Error)]
+#[error("Error parsing {0}")]
+struct NotOfType(&'static str);
 
 /// The types of `--type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -257,7 +275,7 @@ impl std::str::FromStr for Kind {
 
 impl Kind {
     /// The type of a value.
-    fn of(value: &Value) -> Self {
+    fn from_value(value: &Value) -> Self {
         match value {
             Value::Null => Kind::Any,
             Value::Bool(_) => Kind::Boolean,
@@ -269,8 +287,8 @@ impl Kind {
         }
     }
 
-    /// Parses a text as this type. The error is Flux's text.
-    fn read(self, text: &str) -> Result<Value, String> {
+    /// Parses a text as this type. The text of the error is Flux's.
+    fn read(self, text: &str) -> Result<Value, NotOfType> {
         let json = serde_json::from_str::<Value>(text).ok();
         let quoted = json.clone().filter(Value::is_string);
         let (value, what) = match self {
@@ -279,19 +297,17 @@ impl Kind {
             Kind::Fsd | Kind::FsdInteger | Kind::FsdReal => {
                 (quoted.or_else(|| Some(text.into())), "Flux Standard Duration")
             }
-            // A whole number is one too.
+            // A whole number is a real value too.
             Kind::Real => (text.parse::<f64>().ok().map(Value::from), "real value"),
             Kind::Integer => (json, "integer value"),
             Kind::Boolean => (json, "boolean value"),
             Kind::Object => (json, "json object"),
             Kind::Array => (json, "json array"),
         };
-        value
-            .filter(|value| self.show(value).is_some())
-            .ok_or_else(|| format!("Error parsing {what}"))
+        value.filter(|value| self.show(value).is_some()).ok_or(NotOfType(what))
     }
 
-    /// The text of a value, which is a string without quotes or JSON. `None` if the value doesn't have this
+    /// The text of a value: a string without quotes, any other value as JSON. `None` if the value doesn't have this
     /// type.
     fn show(self, value: &Value) -> Option<String> {
         let fsd = || value.as_str().and_then(|text| text.parse::<Fsd>().ok());
@@ -374,18 +390,19 @@ mod tests {
             ("array", "{}", "json array"),
             ("fsd", "soon", "Flux Standard Duration"),
         ] {
-            assert_eq!(read(kind, text), Err(format!("Error parsing {what}")), "{kind}");
+            let error = read(kind, text).unwrap_err().to_string();
+            assert_eq!(error, format!("Error parsing {what}"), "{kind}");
         }
     }
 
     #[test]
     fn a_present_value_says_which_type_a_new_one_has() {
         for value in [json!(true), json!(5), json!(1.5), json!("x"), json!([1]), json!({"a": 1})] {
-            let shown = Kind::of(&value).show(&value).unwrap();
-            assert_eq!(Kind::of(&value).read(&shown), Ok(value));
+            let shown = Kind::from_value(&value).show(&value).unwrap();
+            assert_eq!(Kind::from_value(&value).read(&shown), Ok(value));
         }
-        assert_eq!(Kind::of(&json!("10m")).read("5"), Ok(json!("5")));
-        assert!(Kind::of(&json!(5)).read("nosuch").is_err());
+        assert_eq!(Kind::from_value(&json!("10m")).read("5"), Ok(json!("5")));
+        assert!(Kind::from_value(&json!(5)).read("nosuch").is_err());
     }
 
     #[test]

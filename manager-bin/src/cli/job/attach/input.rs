@@ -16,16 +16,16 @@ use crate::rpc::services::job_list::ListId;
 /// The maximum number of bytes in one request.
 const CHUNK: usize = 32 * 1024;
 
-/// How often it is looked whether the terminal has come back.
+/// The interval between checks whether this program is in the foreground again.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Whether what is typed at this terminal is meant for another program, since this one runs in the background. To read it
-/// would stop this program.
+/// Whether this program runs in the background, so that what is typed at the terminal is meant for another program.
+/// Reading it would stop this program.
 fn is_anothers_terminal() -> bool {
     tcgetpgrp(std::io::stdin()).is_ok_and(|foreground| foreground != getpgrp())
 }
 
-/// Lets all tasks of a job but `ranks` read end of file.
+/// Sends end of file to all tasks of a job except `ranks`.
 pub(super) async fn close_others(client: &Client, id: JobId, ranks: &[u32]) {
     let Ok(response) = client.call(ListId { id, attrs: &["ntasks"] }).await else { return };
     let ntasks = response.job.get("ntasks").and_then(Value::as_u64).unwrap_or_default();

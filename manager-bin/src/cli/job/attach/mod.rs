@@ -9,7 +9,7 @@ pub(in crate::cli) mod terminal;
 
 use std::time::{Duration, Instant};
 
-use jobtap_core::eventlog::{EventEntry, decode_log};
+use jobtap_core::eventlog::{EventEntry, Name, decode_log};
 use jobtap_core::job::Timestamp;
 use jobtap_core::resource::Idset;
 use serde_json::Value;
@@ -23,7 +23,7 @@ use self::tail::Tail;
 use self::terminal::Raw;
 use super::event_stream::EventStream;
 use super::output::{Meaning, Output, OutputEvent, OutputStream, Piece, Pieces, show_exception};
-use super::print_message;
+use super::several::print_message;
 use super::status::{Finish, exit_code_of};
 use crate::cli::common::ids::Target;
 use crate::cli::common::message::CliError;
@@ -37,7 +37,7 @@ use crate::rpc::services::job_manager::{Kill, Raise};
 
 /// The exit code after the user has detached from a running job.
 const DETACHED: u8 = 0;
-/// How long the manager may take to pass a signal on. A user who ends this command doesn't wait for it longer.
+/// How long the manager may take to pass a signal on. A user who ends this command doesn't wait longer than that.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Options and arguments of `job attach`.
@@ -93,7 +93,7 @@ pub(in crate::cli) struct AttachOptions {
     pub(in crate::cli) read_only: bool,
     /// Forward standard input to the tasks.
     pub(in crate::cli) input: bool,
-    /// Pass each key of this terminal on to that of the job.
+    /// Pass each key of this terminal on to the job's terminal.
     pub(in crate::cli) keys: bool,
     /// The tasks that receive standard input; empty for all.
     pub(in crate::cli) stdin_ranks: Vec<u32>,
@@ -133,7 +133,7 @@ pub(super) async fn run(client: &Client, args: AttachArgs) -> Result<u8, CliErro
     attach(client, target, options).await
 }
 
-/// Prints the output of a job, and how it goes until it is inactive or has reached the event `options.wait_event`, and
+/// Prints the output and the progress of a job until it is inactive or has reached the event `options.wait_event`, and
 /// returns the exit code.
 pub(in crate::cli) async fn attach(
     client: &Client,
@@ -147,7 +147,7 @@ pub(in crate::cli) async fn attach(
             false => None,
         },
         out: match options.finished {
-            // How it ended is shown first. Meanwhile nobody would take the output, so it isn't asked for.
+            // The events are shown first. Nobody would read the output meanwhile, so it isn't requested yet.
             true => Out::Later,
             false => Out::Open(open_output(client, &target, &options).await?),
         },
@@ -184,13 +184,13 @@ pub(in crate::cli) fn tasks(text: &str) -> Result<Vec<u32>, CliError> {
     Ok(tasks.iter().collect())
 }
 
-/// What is known of a job before its eventlog is followed.
+/// What is known about a job before its eventlog is watched.
 #[derive(Default)]
 struct Known {
     finished: bool,
-    /// Its tasks read the input of clients. Otherwise standard input is left to other processes that share it.
+    /// Whether its tasks read the input of clients. If not, standard input is left to other processes that share it.
     input: bool,
-    /// They do so key by key, from a terminal.
+    /// Whether they read it key by key, from a terminal.
     keys: bool,
 }
 
@@ -201,10 +201,10 @@ async fn look_up(client: &Client, target: &Target) -> Known {
     };
     let jobspec: Value = serde_json::from_str(values.get("jobspec")).unwrap_or_default();
     let finished = decode_log(values.get("eventlog"))
-        .is_ok_and(|events| events.iter().any(|event| event.name == "finish"));
+        .is_ok_and(|events| events.iter().any(|event| event.name == Name::Finish));
     let source = jobspec.pointer("/attributes/system/shell/options/input/stdin/type");
     let pty = jobspec.pointer("/attributes/system/shell/options/pty");
-    // Tasks without another source read the input of clients, but for those that have a terminal.
+    // Tasks without another source read the input of clients, except those that have a terminal.
     let takes = source.map_or(pty.is_none(), |source| source == "service");
     let input = !finished && takes;
     Known { finished, input, keys: input && terminal::is_interactive(&jobspec) }
@@ -226,9 +226,9 @@ struct Attached {
     main: Option<EventStream>,
     exec: Option<EventStream>,
     out: Out,
-    /// Output that is being written, while nothing else is shown.
+    /// The thread that is writing output. Nothing else is shown meanwhile.
     writing: Option<JoinHandle<Result<(), CliError>>>,
-    /// Another connection for what is asked while the output is shown, which the first one is full of.
+    /// Another connection for requests while the output is shown, since the first one is full of output.
     control: Option<Client>,
     signals: UnboundedReceiver<i32>,
     ctrl_c: CtrlC,
@@ -239,11 +239,11 @@ struct Attached {
     finish: Finish,
     /// Whether the tasks were started.
     started: bool,
-    /// Whether the job has no output log, as a simulated job.
+    /// Whether the job has no output log. A simulated job has none.
     no_output: bool,
-    /// The last lines of the output so far, while these are awaited.
+    /// The last lines of the output so far, until all of it has been read; `None` without `--tail`.
     tail: Option<Tail>,
-    /// How many streams of tasks have not ended in the output log; `None` before its header.
+    /// The number of streams of tasks that have not ended in the output log; `None` before its header.
     open_streams: Option<u64>,
     /// The `finish` event and when it came, while it waits for the rest of the output.
     finished: Option<(Instant, EventEntry)>,
@@ -258,7 +258,7 @@ const OUTPUT_GRACE: Duration = Duration::from_secs(1);
 
 /// The output log of the job.
 enum Out {
-    /// It is opened when it is known how the job has ended.
+    /// The log is opened once the job's `finish` event or the end of its eventlog has been read.
     Later,
     Open(OutputStream),
     Ended,
@@ -290,8 +290,8 @@ impl Attached {
                 self.out = Out::Open(open_output(&self.client, &self.target, &self.options).await?);
             }
             let busy = self.writing.is_some();
-            // Signals first: a job that prints without end, or output that nobody reads, must not delay Ctrl-C. The main
-            // eventlog precedes the output, so that a message about the job's start comes before its output.
+            // Signals first: a job that prints without end, or output that nobody reads, must not delay Ctrl-C. The
+            // main eventlog precedes the output, so that a message about the job's start comes before its output.
             let input = tokio::select! {
                 biased;
                 signal = self.signals.recv() => Input::Signal(signal.unwrap_or_default()),
@@ -324,7 +324,7 @@ impl Attached {
         Ok(self.exit_code())
     }
 
-    /// Whether nothing more is to be shown.
+    /// Whether there is nothing more to show.
     fn is_over(&self) -> bool {
         self.main.is_none()
             && self.exec.is_none()
@@ -332,7 +332,7 @@ impl Attached {
             && self.writing.is_none()
     }
 
-    /// Says once that the job has no output: when it has started, or at the end if it was over before.
+    /// Says once that the job has no output: when it has started, or at the end if it had finished before.
     fn say_without_output(&mut self) {
         if self.started && self.no_output {
             self.no_output = false;
@@ -343,7 +343,9 @@ impl Attached {
 
     async fn handle(&mut self, input: Input) -> Result<Flow, CliError> {
         match input {
-            Input::Main(Some(Ok(event))) if event.name == "finish" && !self.options.finished => {
+            Input::Main(Some(Ok(event)))
+                if event.name == Name::Finish && !self.options.finished =>
+            {
                 self.finished = Some((Instant::now(), event));
             }
             Input::Main(Some(Ok(event))) => self.main_event(&event)?,
@@ -367,15 +369,15 @@ impl Attached {
         self.first.get_or_insert(event.timestamp);
         self.finish.update(event);
         self.status.update(event);
-        match &*event.name {
-            "start" => self.started = true,
-            "finish" => {
+        match event.name {
+            Name::Start => self.started = true,
+            Name::Finish => {
                 self.raw = None;
                 self.show_failure();
             }
             _ => {}
         }
-        if event.name == "exception" {
+        if event.name == Name::Exception {
             self.status.clear();
             let text = show_exception(event);
             session::print_message(&format!(
@@ -387,7 +389,7 @@ impl Attached {
             self.show("job", event);
         }
         // Before `start` there are no tasks, and the manager would refuse their input.
-        if event.name == "start" && self.options.input {
+        if event.name == Name::Start && self.options.input {
             let ranks = std::mem::take(&mut self.options.stdin_ranks);
             if self.options.close_others && !ranks.is_empty() {
                 let (client, id, ranks) = (self.client.clone(), self.target.id, ranks.clone());
@@ -406,12 +408,12 @@ impl Attached {
         Ok(())
     }
 
-    /// Whether no more output is to come.
+    /// Whether all of the output has been read.
     fn output_has_ended(&self) -> bool {
         matches!(self.out, Out::Ended) || self.open_streams == Some(0)
     }
 
-    /// Prints how the tasks have failed, if they did.
+    /// Prints how the tasks failed, if they did.
     fn show_failure(&mut self) {
         let status = self.finish.status.map(|status| status.text());
         if let Some(text) = status.filter(|text| !text.is_empty()) {
@@ -454,7 +456,7 @@ impl Attached {
         }
         if !pieces.is_empty() {
             self.status.clear();
-            // On a thread of its own, since it takes as long as the reader of the output likes.
+            // On its own thread, since it takes as long as the reader of the output needs.
             self.writing = Some(tokio::task::spawn_blocking(move || pieces.write()));
         }
         Ok(())
@@ -466,7 +468,7 @@ impl Attached {
             Meaning::Ended(count) => {
                 self.open_streams = self.open_streams.map(|open| open.saturating_sub(count));
             }
-            // With its time, as an exception, since it tells when something happened.
+            // Printed with its time, like an exception, since it says when something happened.
             Meaning::Message(line) => {
                 let line = format!("{}: {line}", self.time(event.timestamp));
                 return pieces.add_line(&line);
@@ -529,7 +531,7 @@ impl Attached {
                 let request = Kill { id: self.target.id, signum: signal.into() };
                 if let Err(error) = self.ask(request).await {
                     self.say(&format!("kill {}: {error}", self.target.typed));
-                    // The job has no tasks, and this command would wait on.
+                    // The job has no tasks, so this command would keep waiting.
                     if signals::ends(signal) {
                         return Ok(Flow::Exit(signals::code(signal)));
                     }
@@ -544,14 +546,14 @@ impl Attached {
         self.options.finished || self.finished.is_some() || self.finish.status.is_some()
     }
 
-    /// Prints a message, unless output waits for its reader: the message may wait for the same one.
+    /// Prints a message, unless output waits for its reader: the message might block on the same reader.
     fn say(&self, text: &str) {
         if self.writing.is_none() {
             print_message(text);
         }
     }
 
-    /// Asks the manager for something over a connection of its own.
+    /// Sends a request to the manager over a separate connection, with a time limit.
     async fn ask<S: Service>(&mut self, request: S) -> Result<S::Response, CliError> {
         let asked = async {
             let client = match &self.control {

@@ -24,8 +24,8 @@ const FORWARDED: [SignalKind; 5] = [
     SignalKind::terminate(),
 ];
 
-/// Catches the signals that concern the job from now on. With `read_only` none are caught: they terminate
-/// the client as they do any program.
+/// Catches the signals that concern the job from now on. With `read_only` none are caught: they terminate this client
+/// like any other program.
 pub(super) fn catch(read_only: bool) -> std::io::Result<UnboundedReceiver<i32>> {
     let (sender, receiver) = unbounded_channel();
     if read_only {
@@ -44,12 +44,12 @@ pub(super) fn catch(read_only: bool) -> std::io::Result<UnboundedReceiver<i32>> 
     Ok(receiver)
 }
 
-/// Whether a signal ends a program that doesn't expect it, as users do who send it to one that waits.
+/// Whether users who send this signal expect it to end a waiting program.
 pub(super) fn ends(signal: i32) -> bool {
     [SIGHUP, SIGINT, SIGTERM].contains(&signal)
 }
 
-/// The exit code of a program that a signal has ended, as shells have it.
+/// The exit code of a program that a signal has ended, as shells report it.
 pub(super) fn code(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }

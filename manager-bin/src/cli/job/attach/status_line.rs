@@ -3,15 +3,14 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use jobtap_core::eventlog::EventEntry;
+use jobtap_core::eventlog::{EventEntry, Name};
 use jobtap_core::job::JobId;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::cli::common::message::Prog;
-use crate::cli::job::COMMAND;
-use crate::cli::job::event_stream::integer;
+use crate::cli::job::several::COMMAND;
 use crate::client::{Client, RpcError};
 use crate::rpc::services::job_list::ListId;
 use crate::rpc::services::queue::GetStatus;
@@ -50,17 +49,17 @@ impl StatusLine {
 
     /// Updates the message for an event of the main eventlog.
     pub(super) fn update(&mut self, event: &EventEntry) {
-        self.message = match &*event.name {
-            "submit" => Some("submitted"),
-            "validate" => Some("resolving dependencies"),
-            "depend" | "urgency" => Some("waiting for priority assignment"),
-            "priority" => Some(RESOURCES),
-            "alloc" | "prolog-finish" => Some("starting"),
-            "prolog-start" => Some("waiting for prolog"),
-            "exception" if integer(event, "severity") == Some(0) => {
+        self.message = match &event.name {
+            Name::Submit => Some("submitted"),
+            Name::Validate => Some("resolving dependencies"),
+            Name::Depend | Name::Urgency => Some("waiting for priority assignment"),
+            Name::Priority => Some(RESOURCES),
+            Name::Alloc | Name::PrologFinish => Some("starting"),
+            Name::PrologStart => Some("waiting for prolog"),
+            Name::Exception if event.fatal_exception().is_some() => {
                 Some("canceling due to exception")
             }
-            "start" | "clean" | "finish" => None,
+            Name::Start | Name::Clean | Name::Finish => None,
             _ => return,
         };
         if self.message.is_none() {
@@ -105,7 +104,7 @@ impl StatusLine {
     }
 }
 
-/// What is known of the job's queue, which is asked for while the job waits for resources.
+/// What is known about the job's queue, which is requested while the job waits for resources.
 #[derive(Default)]
 pub(super) struct Queue {
     asking: Option<JoinHandle<()>>,
@@ -114,7 +113,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// The name of the queue, if it was stopped when the manager was asked last. Asks again.
+    /// The name of the queue, if it was stopped at the last response of the manager. Requests its status again.
     pub(super) fn stopped(
         &mut self,
         client: &Client,
@@ -127,7 +126,7 @@ impl Queue {
         if self.asking.as_ref().is_none_or(JoinHandle::is_finished) {
             let (client, told) = (client.clone(), self.stopped.clone());
             self.asking = Some(tokio::spawn(async move {
-                // A manager that refuses has its reasons: then the line says nothing of the queue.
+                // If the manager refuses, the line doesn't mention the queue.
                 told.send_replace(stopped_queue(&client, id).await.unwrap_or_default());
             }));
         }

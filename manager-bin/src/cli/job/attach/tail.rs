@@ -1,13 +1,13 @@
-//! `--tail`: the last lines of the output so far, however much that is.
+//! `--tail`: the last lines of the output so far, of any length.
 
 use std::collections::VecDeque;
 
 use crate::cli::job::output::{Output, OutputEvent, Pieces};
 
-/// The last lines of what is read.
+/// The last lines of the output.
 pub(super) struct Tail {
     most: usize,
-    /// Whether there was any event, be it one without lines.
+    /// Whether there was any event, even one without lines.
     found: bool,
     /// The lines as they are printed, each with true if it belongs on standard error.
     lines: VecDeque<(bool, Vec<u8>)>,
@@ -19,7 +19,7 @@ impl Tail {
         Self { most, found: false, lines: VecDeque::new() }
     }
 
-    /// Keeps the lines of an event. What an event without lines prints is added to `pieces` at once.
+    /// Keeps the lines of an event. The output of an event without lines is added to `pieces` at once.
     pub(super) fn add(&mut self, output: Output, event: &OutputEvent<'_>, pieces: &mut Pieces) {
         self.found = true;
         let lines = output.lines(event);
@@ -36,10 +36,10 @@ impl Tail {
         !self.found
     }
 
-    /// Adds the lines to what is printed.
+    /// Adds the lines to `pieces`.
     pub(super) fn show(self, pieces: &mut Pieces) {
         for (stderr, line) in self.lines {
-            pieces.of(stderr).extend_from_slice(&line);
+            pieces.buffer(stderr).extend_from_slice(&line);
         }
     }
 }

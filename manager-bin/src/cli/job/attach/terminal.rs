@@ -16,7 +16,7 @@ pub(super) struct Raw {
 }
 
 impl Raw {
-    /// Returns `None` if standard input is no terminal, or refuses.
+    /// Returns `None` if standard input is not a terminal, or its mode can't be set.
     pub(super) fn new() -> Option<Self> {
         let before = tcgetattr(io::stdin()).ok()?;
         let mut raw = before.clone();
@@ -39,18 +39,18 @@ pub(super) fn size() -> Option<(u16, u16)> {
     Some((size.ws_row, size.ws_col))
 }
 
-/// Whether the job has a terminal that a user types into, and this client has one to do so.
+/// Whether the job has a terminal that a user types into, and this client has a terminal to type in.
 pub(super) fn is_interactive(jobspec: &Value) -> bool {
     let asked = jobspec.pointer(&format!("/{}/interactive", PTY.replace('.', "/")));
     let off = [None, Some(&json!(0)), Some(&json!(false))].contains(&asked);
     !off && io::stdin().is_terminal()
 }
 
-/// Sets the size of this terminal for the job's, if the job is interactive, and asks for one if `wanted`. Returns
-/// whether it is interactive.
+/// Makes the job interactive if `wanted`. If the job is interactive, puts the size of this terminal into the jobspec.
+/// Returns whether it is interactive.
 ///
 /// # Errors
-/// The jobspec has something else in this place.
+/// The jobspec has a value of another type in this place.
 pub(in crate::cli) fn offer(jobspec: &mut Value, wanted: bool) -> Result<bool, CliError> {
     let set = |jobspec: &mut Value, key: &str, value: Value| {
         path::set(jobspec, &format!("{PTY}.{key}"), value).map_err(CliError::failure)

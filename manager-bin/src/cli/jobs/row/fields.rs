@@ -142,7 +142,7 @@ impl Row for JobRow<'_> {
         }
         match name.split('.').next() {
             Some("sched" | "user") => self.annotation(name).map(FieldValue::from_json),
-            // What Flux shows for a job that is no instance.
+            // What Flux shows for a job that is not an instance.
             Some("uri") => Some(match self.annotation("user.uri") {
                 Some(uri) => FieldValue::from_json(uri),
                 None => "None".into(),

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::JobRow;
 
-/// The members of which the manager's answer has the values, in Flux's order.
+/// The members whose values the manager's response contains, in Flux's order.
 const LISTED: &[&str] = &[
     "t_depend",
     "t_priority",

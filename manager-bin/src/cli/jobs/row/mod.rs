@@ -34,16 +34,26 @@ pub(crate) struct JobRow<'a> {
     pub(in crate::cli) display: &'a DisplayContext,
 }
 
+/// A JSON value that is no job.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum JobRowError {
+    #[error("a job must be a JSON object")]
+    NoObject,
+    #[error("a job must have an id")]
+    NoId,
+    /// A member of the wrong type.
+    #[error("{name}: {error}")]
+    Member { name: &'static str, error: serde_json::Error },
+}
+
 impl<'a> JobRow<'a> {
     /// Reads a job from its JSON object.
     ///
     /// # Errors
-    /// A sentence that names the member that is missing or has the wrong type.
-    pub(crate) fn from_json(job: Value, display: &'a DisplayContext) -> Result<Self, String> {
-        let Value::Object(attributes) = job else {
-            return Err("a job must be a JSON object".to_owned());
-        };
-        let id = member(&attributes, "id")?.ok_or("a job must have an id")?;
+    /// [`JobRowError`].
+    pub(crate) fn from_json(job: Value, display: &'a DisplayContext) -> Result<Self, JobRowError> {
+        let Value::Object(attributes) = job else { return Err(JobRowError::NoObject) };
+        let id = member(&attributes, "id")?.ok_or(JobRowError::NoId)?;
         let (state, result) = (member(&attributes, "state")?, member(&attributes, "result")?);
         Ok(JobRow { id, state, result, attributes, display })
     }
@@ -108,7 +118,7 @@ impl<'a> JobRow<'a> {
         }
     }
 
-    /// The parameters of the terminal's escape sequence that colours the line of this job, if it is coloured.
+    /// The parameters of the terminal's escape sequence that colors the line of this job, if it is colored.
     pub(in crate::cli) fn color(&self) -> Option<&'static str> {
         match self.final_result() {
             Some(JobResult::Completed) => Some("01;32"),
@@ -240,7 +250,7 @@ impl<'a> JobRow<'a> {
 
     fn failure(&self) -> String {
         let kind = self.text("exception_type");
-        // For an exception of type exec the return code tells more than the exception's note.
+        // For an exception of type exec the return code says more than the exception's note.
         let fatal = self.int("exception_severity") == Some(0);
         if fatal && !matches!(kind, "" | "exec") {
             return match self.text("exception_note") {
@@ -287,11 +297,13 @@ pub(in crate::cli) fn result_emoji(result: JobResult) -> &'static str {
 /// Deserializes a member. Returns `None` if it is missing, `null` or an empty string.
 fn member<T: for<'de> Deserialize<'de>>(
     job: &Map<String, Value>,
-    name: &str,
-) -> Result<Option<T>, String> {
+    name: &'static str,
+) -> Result<Option<T>, JobRowError> {
     match job.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) if text.is_empty() => Ok(None),
-        Some(value) => T::deserialize(value).map(Some).map_err(|error| format!("{name}: {error}")),
+        Some(value) => {
+            T::deserialize(value).map(Some).map_err(|error| JobRowError::Member { name, error })
+        }
     }
 }

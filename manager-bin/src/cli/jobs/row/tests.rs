@@ -64,7 +64,7 @@ fn exception(kind: &str, severity: i32, note: &str) -> Value {
     })
 }
 
-/// An inactive job with another result than COMPLETED.
+/// An inactive job with a result other than COMPLETED.
 fn unsuccessful(result: u8, status: Option<i32>, mut changes: Value) -> Value {
     changes["result"] = json!(result);
     changes["waitstatus"] = json!(status);
@@ -378,7 +378,7 @@ fn invalid_jobs_are_refused_naming_the_member() {
         (json!({"id": 1, "state": 3}), "state: "),
         (json!({"id": "?"}), "id: "),
     ] {
-        let error = JobRow::from_json(value, &display).err().unwrap();
+        let error = JobRow::from_json(value, &display).err().unwrap().to_string();
         assert!(error.starts_with(text), "{error}");
     }
 }

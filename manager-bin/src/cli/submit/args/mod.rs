@@ -1,5 +1,5 @@
-//! The options that all submitting commands have in common, and the jobspec that they make. They are parsed
-//! only when the jobspec is made: until then `--cc` and `bulksubmit` can replace parts of any option.
+//! The options that all submitting commands have in common, and the jobspec that they make. They are parsed only when
+//! the jobspec is made: until then `--cc` and `bulksubmit` can replace parts of any option.
 
 mod resources;
 #[cfg(test)]
@@ -7,8 +7,8 @@ mod tests;
 
 use clap::Args;
 use jobtap_core::job::{Flags, Urgency};
-use jobtap_core::jobspec::JobspecBuilder;
-use jobtap_core::resource::Constraint;
+use jobtap_core::jobspec::{JobspecBuilder, JobspecError};
+use jobtap_core::resource::{Constraint, ConstraintFault, QueryError};
 use serde_json::{Value, json};
 
 pub(crate) use self::resources::PerResourceArgs;
@@ -21,7 +21,7 @@ use crate::cli::submit::error::ArgError;
 use crate::cli::submit::files;
 use crate::cli::submit::rlimit;
 use crate::cli::submit::setattr;
-use crate::cli::submit::values::{is_task_set, substitute_cc, taskmap, time_limit, warning};
+use crate::cli::submit::values::{count, is_task_set, substitute_cc, taskmap, time_limit, warning};
 
 /// The options of `submit`, `run` and `bulksubmit` that describe a job, and its command.
 #[derive(Debug, Clone, Default, Args)]
@@ -256,6 +256,54 @@ impl SubmitArgs {
         Texts { single: single.collect(), lists }
     }
 
+    /// A jobspec of the command with the requested resources.
+    ///
+    /// # Errors
+    /// [`ArgError`] for an invalid number, shape or file, and for options that exclude each other.
+    fn resources(&self, caller: &Caller) -> Result<JobspecBuilder, ArgError> {
+        let mut builder = JobspecBuilder::new(&self.command);
+        let per_task = [&self.ntasks, &self.cores_per_task, &self.gpus_per_task];
+        let per_task = per_task.into_iter().any(Option::is_some);
+        if let Some((option, shape)) = self.per_resource.shape(caller)? {
+            if per_task || self.nodes.is_some() || self.exclusive || self.per_resource.any_count() {
+                return Err(ArgError::ShapeAndCounts(option));
+            }
+            builder = builder.shape(shape);
+        } else {
+            if per_task && self.per_resource.any_count() {
+                return Err(ArgError::PerResourceAndTask);
+            }
+            builder = self.tasks(builder.exclusive(self.exclusive))?;
+            builder = self.per_resource.add_to(builder, self.nodes.is_some())?;
+            if let Some(nodes) = count("nodes", self.nodes.as_deref())? {
+                builder = builder.nodes(nodes);
+            }
+        }
+        builder.check()?;
+        Ok(builder)
+    }
+
+    fn tasks(&self, mut builder: JobspecBuilder) -> Result<JobspecBuilder, ArgError> {
+        // As in Flux, a 0 counts as not given for these two.
+        let unless_zero = |option, text: &Option<String>| {
+            count(option, text.as_deref().filter(|text| text.trim().parse() != Ok(0)))
+        };
+        if let Some(ntasks) = unless_zero("ntasks", &self.ntasks)? {
+            builder = builder.ntasks(ntasks);
+        }
+        if let Some(cores) = unless_zero("cores-per-task", &self.cores_per_task)? {
+            builder = builder.cores_per_task(cores);
+        }
+        if let Some(gpus) = self.gpus_per_task.as_deref() {
+            if gpus.starts_with('-') && gpus.parse::<i64>().is_ok() {
+                let text = "gpus per task must be an integer >= 0";
+                return Err(JobspecError::Request(text.to_owned()).into());
+            }
+            builder = builder.gpus_per_task(count("gpus-per-task", Some(gpus))?.unwrap_or(0));
+        }
+        Ok(builder)
+    }
+
     /// The jobspec for these options. Only the options are checked: the manager validates the jobspec.
     ///
     /// # Errors
@@ -265,7 +313,7 @@ impl SubmitArgs {
         if let Some(limit) = &self.time_limit {
             builder = builder.duration(time_limit(limit)?);
         }
-        // In Flux's order, in which people see them in raw output.
+        // In Flux's order, which people see in raw output.
         let env = self.variables(caller)?;
         builder = builder.environment(env.variables);
         let cwd = self.cwd.as_deref().map_or_else(|| caller.cwd.clone(), |cwd| caller.file(cwd));
@@ -305,9 +353,11 @@ impl SubmitArgs {
     /// apply to the others.
     fn constraint(&self) -> Result<Constraint, ArgError> {
         self.requires.iter().try_fold(Constraint::Always, |all, query| {
-            let one = Constraint::from_query(query).map_err(|error| ArgError::Requires {
-                query: query.clone(),
-                error: error.into(),
+            let one = Constraint::from_query(query).map_err(|error| match error {
+                QueryError::Term { fault: ConstraintFault::Operator(operator), .. } => {
+                    ArgError::ConstraintOperator(operator)
+                }
+                error => ArgError::Requires { query: query.clone(), error: error.into() },
             })?;
             Ok(all.and(one))
         })
@@ -332,7 +382,7 @@ impl SubmitArgs {
         ];
         for (stream, path) in streams {
             let Some(path) = path else { continue };
-            // These two leave the output where it is without a file: in the store of the instance.
+            // With these two, as without a file, the output stays in the store of the instance.
             if stream != "input.stdin" && ["none", "kvs"].contains(&path.as_str()) {
                 continue;
             }
@@ -400,7 +450,7 @@ impl SubmitArgs {
     pub(crate) fn job_flags(&self) -> Result<Flags, ArgError> {
         let mut words = self.flags.iter().flat_map(|list| list.split(','));
         words.try_fold(Flags::NONE, |flags, word| {
-            // An empty word would be no flag at all.
+            // An empty word would parse as no flags.
             let flag = word.parse::<Flags>().ok().filter(|_| !word.is_empty());
             let flag = flag.ok_or_else(|| ArgError::Flag(word.to_owned()))?;
             Ok(flags | flag)

@@ -1,11 +1,11 @@
-//! The options that request resources: per task, per resource, or as a shape.
+//! The options that request resources in the place of tasks: so many of each, or a shape.
 
 use clap::Args;
 use jobtap_core::jobspec::{JobspecBuilder, JobspecError, Shape};
 use serde_json::Value;
 
-use super::{ArgError, SubmitArgs};
 use crate::cli::submit::caller::Caller;
+use crate::cli::submit::error::ArgError;
 use crate::cli::submit::values::count;
 use crate::files::input;
 
@@ -34,14 +34,14 @@ pub(crate) struct PerResourceArgs {
 }
 
 impl PerResourceArgs {
-    fn any_count(&self) -> bool {
+    pub(super) fn any_count(&self) -> bool {
         let options =
             [&self.cores, &self.tasks_per_node, &self.tasks_per_core, &self.gpus_per_node];
         options.into_iter().any(Option::is_some)
     }
 
     /// The resources that are given as a whole, with the name of the option.
-    fn shape(&self, caller: &Caller) -> Result<Option<(&'static str, Shape)>, ArgError> {
+    pub(super) fn shape(&self, caller: &Caller) -> Result<Option<(&'static str, Shape)>, ArgError> {
         match (&self.shape, &self.resources_json) {
             (Some(_), Some(_)) => Err(ArgError::ShapeAndFile),
             (Some(text), None) => {
@@ -53,7 +53,7 @@ impl PerResourceArgs {
         }
     }
 
-    fn add_to(
+    pub(super) fn add_to(
         &self,
         mut builder: JobspecBuilder,
         with_nodes: bool,
@@ -97,55 +97,5 @@ fn from_file(name: &str, caller: &Caller) -> Result<Shape, ArgError> {
     match value.get("resources").unwrap_or(&value) {
         Value::Array(resources) => Ok(Shape::from_resources(resources.clone())),
         _ => Err(failed("expected a list of resources, or a jobspec with one".to_owned())),
-    }
-}
-
-impl SubmitArgs {
-    /// A jobspec of the command with the requested resources.
-    ///
-    /// # Errors
-    /// [`ArgError`] for an invalid number, shape or file, and for options that exclude each other.
-    pub(super) fn resources(&self, caller: &Caller) -> Result<JobspecBuilder, ArgError> {
-        let mut builder = JobspecBuilder::new(&self.command);
-        let per_task = [&self.ntasks, &self.cores_per_task, &self.gpus_per_task];
-        let per_task = per_task.into_iter().any(Option::is_some);
-        if let Some((option, shape)) = self.per_resource.shape(caller)? {
-            if per_task || self.nodes.is_some() || self.exclusive || self.per_resource.any_count() {
-                return Err(ArgError::ShapeAndCounts(option));
-            }
-            builder = builder.shape(shape);
-        } else {
-            if per_task && self.per_resource.any_count() {
-                return Err(ArgError::PerResourceAndTask);
-            }
-            builder = self.tasks(builder.exclusive(self.exclusive))?;
-            builder = self.per_resource.add_to(builder, self.nodes.is_some())?;
-            if let Some(nodes) = count("nodes", self.nodes.as_deref())? {
-                builder = builder.nodes(nodes);
-            }
-        }
-        builder.check()?;
-        Ok(builder)
-    }
-
-    fn tasks(&self, mut builder: JobspecBuilder) -> Result<JobspecBuilder, ArgError> {
-        // With Flux, these two are as if not given when they are 0.
-        let unless_zero = |option, text: &Option<String>| {
-            count(option, text.as_deref().filter(|text| text.trim().parse() != Ok(0)))
-        };
-        if let Some(ntasks) = unless_zero("ntasks", &self.ntasks)? {
-            builder = builder.ntasks(ntasks);
-        }
-        if let Some(cores) = unless_zero("cores-per-task", &self.cores_per_task)? {
-            builder = builder.cores_per_task(cores);
-        }
-        if let Some(gpus) = self.gpus_per_task.as_deref() {
-            if gpus.starts_with('-') && gpus.parse::<i64>().is_ok() {
-                let text = "gpus per task must be an integer >= 0";
-                return Err(JobspecError::Request(text.to_owned()).into());
-            }
-            builder = builder.gpus_per_task(count("gpus-per-task", Some(gpus))?.unwrap_or(0));
-        }
-        Ok(builder)
     }
 }

@@ -261,6 +261,9 @@ fn requires_becomes_a_constraint() {
             {"or": [{"ranks": ["0-3"]}, {"properties": ["c"]}]},
         ]})
     );
+    // In the words of Flux, which reports it later.
+    let unknown = "unknown constraint operator 'nosuch'";
+    assert_eq!(refused(&["--requires=a|nosuch:x", "app"]), unknown);
     assert_eq!(
         refused(&["--requires=a", "--requires=(b", "app"]),
         "--requires='(b': Unclosed parenthesis in position 0"

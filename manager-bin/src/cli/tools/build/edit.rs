@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use jobtap_core::host::PluginDescriptor;
 
-use super::{MANIFEST, no_manifest, parse_plugin};
+use super::source::{MANIFEST, no_manifest, parse_plugin};
 use crate::build::{self, BuildError, Manifest};
 use crate::cli::common::message::CliError;
 use crate::files::input;
@@ -84,8 +84,8 @@ pub(super) fn remove(args: &RemoveArgs) -> Result<u8, CliError> {
     })
 }
 
-/// Returns true if a builtin has this name. A leading dot tells; the names of the other builtins are looked
-/// up among the plugins that are linked into this program.
+/// Returns true if a builtin has this name. A leading dot shows it; other names are looked up among the plugins that
+/// are linked into this program.
 fn is_builtin(name: &str) -> bool {
     // A path may begin with a dot as well.
     if name.contains(['/', '=', '@']) {
@@ -117,7 +117,7 @@ fn change(file: &Path, edit: impl Fn(&str) -> Result<String, BuildError>) -> Res
         return Err(no_manifest(file));
     }
     let text = input::text(file).map_err(failed)?;
-    // Parsed only for the errors, which name the file: `edit` knows the text alone.
+    // Parsed only for its errors, which name the file: `edit` knows only the text.
     Manifest::parse(&file.display().to_string(), &text)?;
     files::write_whole(file, edit(&text)?.as_bytes(), Access::Kept).map_err(failed)?;
     Ok(0)

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{ProcessArgs, SourceArgs, read};
+use super::source::{ProcessArgs, SourceArgs, read};
 use crate::build::{self, Composition, Explained};
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;

@@ -1,4 +1,4 @@
 jobtap_core::scheduler! {
     /// One of two.
-    pub static OURS = "ours", |_| Err("not today".to_owned());
+    pub static OURS = "ours", |_| Err(jobtap_core::sched::TableError::new("not today"));
 }

@@ -1,0 +1,109 @@
+//! The clock of the manager and of its shepherd. The core reads no clock; it is given this time with each
+//! input.
+//!
+//! It shows the system's time as long as that goes forward. When the system's clock is set back, this clock
+//! continues from where it was, at the pace of the monotonic clock. Otherwise no time limit and no timer would
+//! expire until the system's clock had caught up, and events would be a microsecond apart.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Instant, SystemTime};
+
+use jobtap_core::job::Timestamp;
+
+use crate::stderr;
+
+/// How far the system's clock may be behind before that is reported, in microseconds.
+const WORTH_TELLING: u64 = 1_000_000;
+
+/// The clock of this process.
+static CLOCK: Mutex<Option<Clock>> = Mutex::new(None);
+
+/// The current time, as it goes into events: in whole microseconds, which are quick to write. For the seconds since
+/// 1970, adjacent floating point numbers are a quarter of a microsecond apart today.
+pub fn now() -> Timestamp {
+    // Read before the monotonic clock: a pause between the two then makes this clock wait for the system's. In the
+    // other order, this clock would run ahead.
+    let system = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let system = u64::try_from(system.as_micros()).unwrap_or(u64::MAX);
+    let mut clock = CLOCK.lock().unwrap_or_else(PoisonError::into_inner);
+    let monotonic = Instant::now();
+    let clock = clock.get_or_insert(Clock { time: system, at: monotonic, told: false });
+    if let Some(behind) = clock.go_on(system, monotonic) {
+        stderr::line(&format!(
+            "the system's clock was set back by {:.0} s: the manager goes on with its own time until the system's clock \
+             is there again, or until it is restarted",
+            behind as f64 / 1e6
+        ));
+    }
+    Timestamp::from_secs(clock.time as f64 / 1e6)
+}
+
+/// The last time shown, in microseconds since 1970, and the monotonic clock at that moment.
+struct Clock {
+    time: u64,
+    at: Instant,
+    /// Whether it was reported that the system's clock is behind.
+    told: bool,
+}
+
+impl Clock {
+    /// Takes over the system's time, unless that goes back. Returns how far the system's clock is behind, if that
+    /// is to be reported.
+    fn go_on(&mut self, system: u64, monotonic: Instant) -> Option<u64> {
+        let passed = monotonic.saturating_duration_since(self.at).as_micros();
+        let own = self.time.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX));
+        (self.time, self.at) = (own.max(system), monotonic);
+        let behind = own.saturating_sub(system);
+        let is_behind = behind >= WORTH_TELLING;
+        let was_told = std::mem::replace(&mut self.told, is_behind);
+        (is_behind && !was_told).then_some(behind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000;
+
+    #[test]
+    fn it_tells_whole_microseconds() {
+        // A quarter of all times are whole microseconds anyway.
+        for _ in 0..50 {
+            let secs = now().as_secs();
+            assert!(secs > 1.7e9);
+            assert_eq!((secs * 1e6).round() / 1e6, secs);
+        }
+    }
+
+    #[test]
+    fn it_goes_on_when_the_systems_clock_is_set_back() {
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let day = 24 * 3600 * SECOND;
+        let mut clock = Clock { time: 2 * day, at: start, told: false };
+        assert_eq!(clock.go_on(2 * day + SECOND, after(1)), None);
+        assert_eq!(clock.time, 2 * day + SECOND);
+        // Set back by a day, which is reported once.
+        assert_eq!(clock.go_on(day + 2 * SECOND, after(2)), Some(day));
+        assert_eq!(clock.go_on(day + 7 * SECOND, after(7)), None);
+        assert_eq!(clock.time, 2 * day + 7 * SECOND);
+        // Set forward again, and beyond.
+        assert_eq!(clock.go_on(3 * day, after(8)), None);
+        assert_eq!(clock.time, 3 * day);
+        assert_eq!(clock.go_on(2 * day, after(9)), Some(day + SECOND));
+    }
+
+    #[test]
+    fn a_pause_between_the_two_clocks_does_not_make_it_run_ahead() {
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let mut clock = Clock { time: 0, at: start, told: false };
+        // The system's clock was read 5 s before the monotonic one.
+        clock.go_on(15 * SECOND, after(20));
+        clock.go_on(30 * SECOND, after(30));
+        assert_eq!(clock.time, 30 * SECOND);
+    }
+}

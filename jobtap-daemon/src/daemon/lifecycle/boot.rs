@@ -1,0 +1,366 @@
+//! Starts the parts of a manager in order: the store, the executor, and the engine with the stored jobs on
+//! its thread.
+
+use std::path::Path;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+
+use jobtap_core::engine::{Cred, Engine, HostCheck, Input, Level, Setup};
+use jobtap_core::job::Uid;
+use jobtap_core::resource::Idset;
+use tokio::sync::{Notify, oneshot};
+
+use super::restore;
+use super::{Options, ShutdownRequest, StartError};
+use crate::daemon::attributes::JOBID_PATH;
+use crate::daemon::config::current::{Configuration, remarks};
+use crate::daemon::config::linked_plugins::LinkedPlugins;
+use crate::daemon::config::settings::Settings;
+use crate::daemon::engine::last_words::ENGINE;
+use crate::daemon::engine::pulse::Pulse;
+use crate::daemon::engine::{self, EngineHandle, Messages, ThreadContext, Turn};
+use crate::daemon::execution::host_limits::HostLimits;
+use crate::daemon::execution::task_processes::TaskProcesses;
+use crate::daemon::execution::{self, Execution};
+use crate::daemon::log::Log;
+use crate::daemon::plugin_threads::blocking::BlockingThreads;
+use crate::daemon::plugin_threads::futures::FutureThreads;
+use crate::daemon::processes::Processes;
+use crate::daemon::records::Records;
+use crate::daemon::resources;
+use crate::daemon::services::access::Access;
+use crate::daemon::services::audit::Audit;
+use crate::daemon::services::journal::Journal;
+use crate::daemon::services::privacy::Privacy;
+use crate::daemon::writes;
+use crate::daemon::writes::effects::Effector;
+use crate::daemon::writes::hub::Hub;
+use crate::daemon::{Failure, Parts};
+use crate::exec::{ExecutorReport, LocalConfig, LocalExecutor};
+use crate::store::{
+    CommitTimes, Committer, EmbeddedStore, GuestFiles, Reserve, SpaceCheck, Store, StoreError,
+    StoreSettings,
+};
+
+/// Where the asynchronous work and the processes of plugins run.
+pub(super) struct PluginRuntime {
+    /// The runtime of the processes, and of what the manager looks up for plugins.
+    pub plugins: tokio::runtime::Handle,
+    /// The processes.
+    pub processes: Processes,
+}
+
+/// The addresses of the manager.
+pub(super) struct Uris<'a> {
+    /// The address of its socket.
+    pub socket: &'a str,
+    /// The address of its HTTP listener, if it has one.
+    pub http: Option<String>,
+}
+
+/// Starts everything but the socket.
+pub(super) fn start_threads(
+    options: &Options,
+    Uris { socket: uri, http }: Uris<'_>,
+    plugin_runtime: PluginRuntime,
+    failure: Failure,
+) -> Result<(JoinHandle<()>, Arc<Parts>), StartError> {
+    let owner = Uid::new(rustix::process::geteuid().as_raw());
+    let inventory =
+        resources::discover(&options.config, &options.test_size, options.given.as_ref())?;
+    let registry = crate::linked::registry()?;
+    let size = inventory.resources.ranks().len().to_string();
+    let hosts = inventory.resources.nodelist().to_string();
+    let plugins = LinkedPlugins::new(&registry, &options.config);
+    let settings = Settings::read(&options.config, &plugins)?;
+    let log = Arc::new(Log::new(options.log_level).with_size(settings.ring_size));
+    for said in remarks(&options.config, &plugins) {
+        log.write(Level::Warning, &options.source.located(&said.text, &said.place));
+    }
+    let state = options.statedir.path();
+    let store = open_store(&state.join("store"), settings.store, &log)?;
+    let records = Records::new(Arc::clone(&store), state);
+    let messages = Arc::<Messages>::default();
+    let engine = EngineHandle::new(Arc::clone(&messages));
+    let limits = HostLimits::of_this_host(&inventory);
+    let setup_for_execution = ExecutionSetup { records: &records, limits: &limits, log: &log };
+    let local = inventory.local;
+    let execution =
+        start_execution(options, &engine, setup_for_execution, local, (uri, &settings))?;
+    let hub = Arc::new(Hub::default());
+    let journal = Arc::new(Journal::default());
+    let blocking = BlockingThreads::of_this_host(Arc::clone(&log));
+    let thread_uses = blocking.uses();
+    let effector = Effector {
+        engine: engine.clone(),
+        hub: Arc::clone(&hub),
+        journal: Arc::clone(&journal),
+        records: records.clone(),
+        execution: execution.clone(),
+        futures: FutureThreads::new(plugin_runtime.plugins.clone(), Arc::clone(&log))?,
+        plugins: plugin_runtime.plugins,
+        processes: plugin_runtime.processes,
+        blocking,
+        log: Arc::clone(&log),
+        failure,
+    };
+    let pulse = Pulse::start(Arc::clone(&log))?;
+    let setup = Setup {
+        owner,
+        resources: inventory.resources,
+        config: options.config.clone(),
+        config_directory: options.source.directory(),
+        registry,
+        remote: Arc::new(engine.clone()),
+        ticks: pulse.ticks(),
+        host_check: host_check(limits.clone()),
+    };
+    let recovery = options.recovery;
+    let commits = Arc::<CommitTimes>::default();
+    let boot = Boot {
+        setup,
+        store,
+        commits: Arc::clone(&commits),
+        effector,
+        pulse,
+        log: Arc::clone(&log),
+        recovery,
+    };
+    let thread = boot.run(messages)?;
+    let audited = settings.audited;
+    let configuration =
+        configuration(options, &engine, &execution, &log, plugins.names(), settings);
+    let attributes = options.attributes.with([
+        ("broker.pid", std::process::id().to_string()),
+        ("broker.starttime", crate::daemon::now().as_secs().to_string()),
+        ("hostlist", hosts),
+        ("hostname", resources::hostname()),
+        ("local-uri", uri.to_owned()),
+        // All lines are kept, up to the size of the ring.
+        ("log-level", "7".to_owned()),
+        // Flux has a broker for each rank. This one manager is rank 0, and acts for the others.
+        ("rank", "0".to_owned()),
+        ("security.owner", owner.as_u32().to_string()),
+        ("size", size),
+        ("statedir", state.display().to_string()),
+    ]);
+    let attributes = Arc::new(attributes.with(http.map(|http| ("http-uri", http))));
+    let space = SpaceCheck::new(Reserve::default());
+    let audit = Arc::new(Audit::open(records.store().as_ref(), engine.clone(), audited)?);
+    audit.start(Cred { userid: owner, owner: true });
+    let parts = Parts {
+        owner,
+        engine,
+        records,
+        hub,
+        journal,
+        commits,
+        audit,
+        execution,
+        log,
+        access: Arc::clone(&configuration.access),
+        privacy: Arc::clone(&configuration.privacy),
+        user_names: Arc::default(),
+        configuration,
+        space,
+        limits,
+        thread_uses,
+        restart: Notify::new(),
+        shutdown: ShutdownRequest::default(),
+        attributes,
+    };
+    Ok((thread, Arc::new(parts)))
+}
+
+fn open_store(
+    path: &Path,
+    settings: StoreSettings,
+    log: &Log,
+) -> Result<Arc<dyn Store>, StoreError> {
+    let store = EmbeddedStore::open_with(path, settings)?;
+    if let Some(repaired) = store.repaired() {
+        log.write(Level::Error, &format!("the store was damaged and is repaired\n{repaired}"));
+    }
+    if let Some(cut) = store.cut() {
+        log.write(Level::Warning, &cut.to_string());
+    }
+    Ok(Arc::new(store))
+}
+
+fn configuration(
+    options: &Options,
+    engine: &EngineHandle,
+    execution: &Execution,
+    log: &Arc<Log>,
+    linked: Vec<&'static str>,
+    settings: Settings,
+) -> Arc<Configuration> {
+    let privacy = Arc::new(Privacy::default());
+    privacy.set(settings.private_mode);
+    let access = Arc::new(Access::default());
+    access.set(settings.access);
+    Arc::new(Configuration {
+        source: options.source.clone(),
+        engine: engine.clone(),
+        execution: execution.clone(),
+        log: Arc::clone(log),
+        linked,
+        started: options.config.clone(),
+        access,
+        paths: (options.statedir.path().to_owned(), options.socket.clone()),
+        privacy,
+        max_jobspec: AtomicUsize::new(settings.max_jobspec),
+        current: tokio::sync::Mutex::new(options.config.clone()),
+    })
+}
+
+/// What the engine's thread needs to start.
+struct Boot {
+    setup: Setup,
+    store: Arc<dyn Store>,
+    commits: Arc<CommitTimes>,
+    effector: Effector,
+    pulse: Pulse,
+    log: Arc<Log>,
+    recovery: bool,
+}
+
+impl Boot {
+    /// Starts the thread and waits until all stored jobs are restored.
+    fn run(self, messages: Arc<Messages>) -> Result<JoinHandle<()>, StartError> {
+        let (ready, started) = mpsc::channel();
+        let thread = std::thread::Builder::new().name(ENGINE.to_owned()).spawn(move || {
+            let run = std::panic::AssertUnwindSafe(|| self.engine(&messages, &ready));
+            if let Err(panic) = std::panic::catch_unwind(run) {
+                let _ = ready.send(Err(StartError::Broken(jobtap_core::host::panic_text(&*panic))));
+            }
+        })?;
+        match started.recv() {
+            Ok(Ok(())) => Ok(thread),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(StartError::Broken("its thread ended".into())),
+        }
+    }
+
+    fn engine(self, messages: &Messages, ready: &mpsc::Sender<Result<(), StartError>>) {
+        let Self { setup, store, commits, effector, pulse, log, recovery } = self;
+        let files = effector.records.files();
+        let (engine, first) = match restored(setup, store.as_ref(), files, &log, recovery) {
+            Ok(restored) => restored,
+            Err(error) => return drop(ready.send(Err(error))),
+        };
+        let fatal = effector.failure.clone();
+        let committer = Committer::start_timed(store, commits, move |error| {
+            fatal.report(format!("the store failed: {error}; nothing more is acknowledged"));
+        });
+        let committer = match committer {
+            Ok(committer) => committer,
+            Err(error) => return drop(ready.send(Err(error.into()))),
+        };
+        let effector = Arc::new(effector);
+        let turns = |turn, idle| writes::queue_turn(&committer, &effector, turn, idle);
+        turns(first, false);
+        // After the first turn, whose effects start the restored jobs again: any other job that the executor has by
+        // then is a stray.
+        let settle = Arc::clone(&effector);
+        writes::after_earlier(&committer, move || settle.execution.settle());
+        let _ = ready.send(Ok(()));
+        let is_watched = || effector.hub.is_watched() || effector.journal.is_watched();
+        let failure = &effector.failure;
+        let context = ThreadContext {
+            log: &log,
+            failure,
+            pulse: &pulse,
+            is_watched: &is_watched,
+            is_commit_idle: &|| committer.is_idle(),
+        };
+        engine::run(engine, messages, &context, turns);
+        committer.close();
+    }
+}
+
+/// The engine with all stored jobs, and its first effects.
+fn restored(
+    setup: Setup,
+    store: &dyn Store,
+    files: &GuestFiles,
+    log: &Log,
+    recovery: bool,
+) -> Result<(Engine, Turn), StartError> {
+    let mut engine = Engine::new(crate::clock::now(), setup)?;
+    match restore::checkpoint(store)? {
+        Some(checkpoint) => engine.restore_checkpoint(&checkpoint)?,
+        None => log.write(Level::Info, "restart: checkpoint.job-manager not found"),
+    }
+    if recovery {
+        engine.stop_queues_for_this_run("the manager was started for recovery");
+    }
+    restore::nodes(store, &mut engine, log)?;
+    restore::instance_data(store, &mut engine)?;
+    restore::kept(store, &mut engine, log)?;
+    restore::all(store, files, &mut engine, log)?;
+    let mut turn = Turn::default();
+    turn.add(engine.start(crate::clock::now()), log);
+    Ok((engine, turn))
+}
+
+/// What the executor's thread shares with other parts of the manager.
+struct ExecutionSetup<'a> {
+    records: &'a Records,
+    limits: &'a HostLimits,
+    log: &'a Arc<Log>,
+}
+
+fn start_execution(
+    options: &Options,
+    engine: &EngineHandle,
+    setup: ExecutionSetup<'_>,
+    local_ranks: Idset,
+    (uri, settings): (&str, &Settings),
+) -> Result<Execution, StartError> {
+    let mut local = LocalConfig::new(options.statedir.path().to_path_buf())?;
+    local.temporary = options.statedir.is_temporary();
+    let processes = TaskProcesses::default();
+    let (events, requests, log) = (engine.clone(), processes.clone(), Arc::clone(setup.log));
+    let executor = LocalExecutor::connect(local, move |report| match report {
+        ExecutorReport::Events(all) => drop(events.inputs(all.into_iter().map(Input::Exec))),
+        ExecutorReport::Tasks { id, tasks } => requests.told(id, &tasks),
+        ExecutorReport::Warning(text) => log.write(Level::Warning, &text),
+    })?;
+    let (execution, inbox) = Execution::new(processes);
+    let parts = execution::ExecutionContext {
+        executor: Box::new(executor),
+        records: setup.records.clone(),
+        limits: setup.limits.clone(),
+        local_ranks,
+        engine: engine.clone(),
+        accounts: execution::Accounts::default(),
+        uri: uri.to_owned(),
+        jobid_path: options.attributes.get(JOBID_PATH).unwrap_or_default(),
+        kill: settings.kill,
+        output_limit: settings.output_limit,
+    };
+    std::thread::Builder::new()
+        .name("execution".into())
+        .spawn(move || execution::run(&inbox, parts))?;
+    Ok(execution)
+}
+
+/// Checks that this host can run jobs that plugins have changed.
+fn host_check(limits: HostLimits) -> HostCheck {
+    HostCheck::new(move |jobspec| limits.check(jobspec))
+}
+
+/// Starts a thread for the processes of plugins. They don't share the runtime of the server, which the lines that they
+/// print would keep busy.
+pub(super) fn plugin_runtime() -> Result<(tokio::runtime::Handle, oneshot::Sender<()>), StartError>
+{
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let handle = runtime.handle().clone();
+    let (stop, stopped) = oneshot::channel();
+    std::thread::Builder::new()
+        .name("plugins".into())
+        .spawn(move || drop(runtime.block_on(stopped)))?;
+    Ok((handle, stop))
+}

@@ -1,0 +1,429 @@
+//! Starts, restarts and ends the manager.
+//!
+//! The parts start in order: the store, the executor, the engine with the stored jobs, and only then the socket, so
+//! that every client that can connect finds a manager that is ready. At the end each part is stopped after those that
+//! use it.
+
+mod boot;
+mod restore;
+pub mod statedir;
+mod stored_jobs;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use jobtap_core::engine::{Cred, Exception, Level, NodeRequest, Request};
+use jobtap_core::job::{State, StateSet};
+use jobtap_core::queue::Target;
+use jobtap_core::resource::ResourceSet;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use serde_json::Value;
+use tokio::net::UnixListener;
+use tokio::sync::{Notify, oneshot, watch};
+
+use self::boot::{PluginRuntime, Uris, plugin_runtime, start_threads};
+use self::statedir::StateDir;
+use super::attributes::Attributes;
+use super::config::current::ConfigCall;
+use super::config::settings::SettingsError;
+use super::config::{Location, Source, place};
+use super::engine::answered;
+use super::http::{HttpError, HttpListener, HttpSettings};
+use super::processes::Processes;
+use super::resources::{ResourceError, TestSize};
+use super::server;
+use super::services::audit::AuditError;
+use super::{Failure, Parts};
+use crate::archive::{self, ArchiveError};
+use crate::exec::ExecError;
+use crate::files::{Dir, Kind};
+use crate::open_files::OpenFiles;
+use crate::rpc::uri;
+use crate::stderr;
+use crate::store::StoreError;
+
+/// The polling interval while jobs, or tasks that use the store, are ending.
+const IDLE_POLL: Duration = Duration::from_millis(20);
+
+/// How long the engine and the store may take to end.
+const LONGEST_END: Duration = Duration::from_secs(20);
+
+/// How many turns of the runtime the last responses get in which to be written to their sockets. Bounded, since a
+/// client that doesn't read must not delay the end of the manager.
+const LAST_WORDS: usize = 64;
+
+/// The options of a manager.
+pub struct Options {
+    /// Where the configuration comes from.
+    pub source: Source,
+    /// The configuration that was read from there.
+    pub config: Value,
+    /// Its state directory.
+    pub statedir: StateDir,
+    /// Its socket.
+    pub socket: PathBuf,
+    /// Log lines of at least this severity go to standard error.
+    pub log_level: Level,
+    /// An archive to be written at the end.
+    pub dump: Option<PathBuf>,
+    /// How many ranks this host has.
+    pub test_size: TestSize,
+    /// The resources of this manager's job, if it runs as a job of another manager.
+    pub given: Option<ResourceSet>,
+    /// Whether all queues are stopped at the start (`--recovery`).
+    pub recovery: bool,
+    /// The attributes that only the command that starts the manager knows, and those that clients have added.
+    pub attributes: Arc<Attributes>,
+}
+
+/// A client's request to end the manager.
+#[derive(Debug, Default)]
+pub(super) struct ShutdownRequest {
+    asked: Notify,
+    dump: Mutex<Option<PathBuf>>,
+}
+
+impl ShutdownRequest {
+    /// Asks the manager to end, and to write this archive then.
+    pub(super) fn ask(&self, dump: Option<PathBuf>) {
+        if dump.is_some() {
+            *self.dump.lock().unwrap_or_else(PoisonError::into_inner) = dump;
+        }
+        self.asked.notify_one();
+    }
+
+    fn dump(&self) -> Option<PathBuf> {
+        self.dump.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Why the manager was not started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The resources are unusable.
+    #[error(transparent)]
+    Resources(#[from] ResourceError),
+    /// The store cannot be opened or read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A setting of the manager itself cannot be used.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The linked plugins cannot be used together.
+    #[error(transparent)]
+    Plugins(#[from] crate::linked::LinkedError),
+    /// The engine refuses its configuration or a plugin its own.
+    #[error(transparent)]
+    Engine(#[from] jobtap_core::engine::StartError),
+    /// The audit log cannot be opened.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
+    /// The executor cannot be started.
+    #[error(transparent)]
+    Exec(#[from] ExecError),
+    /// The socket cannot be created.
+    #[error("can't listen at {}: {reason}", path.display())]
+    Socket {
+        /// Its path.
+        path: PathBuf,
+        /// The error of the system.
+        reason: std::io::Error,
+    },
+    /// It can't listen for HTTP as the configuration says.
+    #[error(transparent)]
+    Http(#[from] HttpError),
+    /// The system refuses a thread or a file descriptor.
+    #[error("can't start the manager: {0}")]
+    System(#[from] std::io::Error),
+    /// One of the errors above, about a value in a file.
+    #[error("{error} ({location})")]
+    At {
+        /// What is wrong.
+        error: Box<StartError>,
+        /// Where the value is.
+        location: Location,
+    },
+    /// A thread panicked while jobs were restored.
+    #[error("the engine failed while starting: {0}")]
+    Broken(String),
+}
+
+impl StartError {
+    /// Adds the file and the line of the value that the error is about, if the value comes from a file.
+    fn at(self, source: &Source, config: &Value) -> Self {
+        let place = match &self {
+            Self::Settings(error) => error.place(config),
+            Self::Resources(_) | Self::Engine(_) | Self::Http(_) => {
+                place::locate(&self.to_string(), config)
+            }
+            _ => return self,
+        };
+        match source.locate(&place) {
+            Some(location) => Self::At { error: Box::new(self), location },
+            None => self,
+        }
+    }
+}
+
+/// A running manager.
+pub struct Daemon {
+    uri: String,
+    parts: Arc<Parts>,
+    server: tokio::task::JoinHandle<()>,
+    http: Option<tokio::task::JoinHandle<()>>,
+    engine: JoinHandle<()>,
+    failed: watch::Receiver<Option<String>>,
+    options: Options,
+    processes: Processes,
+    _plugins: oneshot::Sender<()>,
+}
+
+impl Daemon {
+    /// Starts everything. On return the manager is ready. Must be called within a tokio runtime.
+    pub fn start(options: Options) -> Result<Self, StartError> {
+        let (source, config) = (options.source.clone(), options.config.clone());
+        Self::start_all(options).map_err(|error| error.at(&source, &config))
+    }
+
+    fn start_all(options: Options) -> Result<Self, StartError> {
+        let uri = uri::of_path(&options.socket);
+        let room = OpenFiles::of_this_process().connections();
+        let (failure, failed) = Failure::new();
+        let (plugins, stop_plugins) = plugin_runtime()?;
+        let processes = Processes::start(&plugins, &uri);
+        let runs = PluginRuntime { plugins, processes: processes.clone() };
+        // First, since a manager that can't listen where it is told to must not start. Clients wait until it is ready.
+        let http = HttpSettings::read(&options.config)
+            .and_then(|settings| settings.as_ref().map(HttpListener::open).transpose())?;
+        let uris = Uris { socket: &uri, http: http.as_ref().map(HttpListener::uri) };
+        let (thread, parts) = start_threads(&options, uris, runs, failure)?;
+        let opened = listen(&options.socket).and_then(|listener| {
+            parts.configuration.access.apply_to(options.statedir.path(), &options.socket)?;
+            Ok(listener)
+        });
+        let listener =
+            opened.map_err(|reason| StartError::Socket { path: options.socket.clone(), reason })?;
+        let for_http = if http.is_some() { room / 8 } else { 0 };
+        let server = tokio::spawn(server::serve(listener, Arc::clone(&parts), room - for_http));
+        let http = http.map(|http| tokio::spawn(http.serve(Arc::clone(&parts), for_http)));
+        Ok(Self {
+            uri,
+            parts,
+            server,
+            http,
+            engine: thread,
+            failed,
+            options,
+            processes,
+            _plugins: stop_plugins,
+        })
+    }
+
+    /// The address for `JOBTAP_URI`.
+    pub fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    /// Waits until the manager cannot go on, and returns the reason.
+    pub async fn failure(&self) -> String {
+        let mut failed = self.failed.clone();
+        match failed.wait_for(Option::is_some).await {
+            Ok(reason) => reason.clone().unwrap_or_default(),
+            Err(_) => "the engine has ended".into(),
+        }
+    }
+
+    /// Begins to read the configuration again; the task ends when that is done. A configuration that is refused is
+    /// reported in the log, and the old one stays in force.
+    pub fn reload(&self) -> tokio::task::JoinHandle<()> {
+        let cred = Cred { userid: self.parts.owner, owner: true };
+        let parts = Arc::clone(&self.parts);
+        tokio::spawn(async move {
+            let configuration = Arc::clone(&parts.configuration);
+            if let Err(refusal) = configuration.call(cred, ConfigCall::Reload).await {
+                let text =
+                    format!("the new configuration is refused, the old one stays: {refusal}");
+                parts.log.write(Level::Error, &text);
+            }
+        })
+    }
+
+    /// Returns when the engine and the store have processed a request.
+    pub async fn responds(&self) {
+        // Results of reads are delivered once everything before them is durable. A refusal is a response, too: the
+        // manager ends then.
+        let _ = answered(self.parts.engine.read(|_| Ok(()))).await;
+    }
+
+    /// Moves the end of the resources to this time (UNIX seconds, 0: never), after the end of the job that this manager
+    /// runs as has moved.
+    pub fn move_end(&self, end: f64) {
+        let cred = Cred { userid: self.parts.owner, owner: true };
+        let parts = Arc::clone(&self.parts);
+        tokio::spawn(async move {
+            let request = Request::Nodes(NodeRequest::End(end));
+            if let Err(refusal) = answered(parts.engine.request(cred, request)).await {
+                let text = format!("the new end of this manager's job is refused: {refusal}");
+                parts.log.write(Level::Warning, &text);
+            }
+        });
+    }
+
+    /// Stops scheduling, cancels running jobs, and waits until none runs. Without this, running jobs
+    /// continue, and the next manager on this state directory takes them over.
+    pub async fn finish_jobs(&self) {
+        let cred = Cred { userid: self.parts.owner, owner: true };
+        let engine = &self.parts.engine;
+        let exception = Exception::new("cancel", 0, "");
+        let (target, reason) = (Target::all(), None);
+        let stop = Request::QueueStart { target, start: false, reason, nocheckpoint: true };
+        let cancel = Request::RaiseAll {
+            dry_run: false,
+            userid: None,
+            states: StateSet::from(State::Run),
+            exception,
+        };
+        let _ = answered(engine.request(cred, stop)).await;
+        let _ = answered(engine.request(cred, cancel)).await;
+        while self.running_jobs().await > 0 {
+            tokio::time::sleep(IDLE_POLL).await;
+        }
+    }
+
+    async fn running_jobs(&self) -> u64 {
+        let running = self.parts.engine.read(|engine| Ok(engine.running_jobs()));
+        // An engine that has failed runs no jobs.
+        answered(running).await.unwrap_or_default()
+    }
+
+    /// Waits until a client requests that the manager ends.
+    pub async fn shutdown_asked(&self) {
+        self.parts.shutdown.asked.notified().await;
+    }
+
+    /// Waits until a client requests a restart.
+    pub async fn restart_asked(&self) {
+        self.parts.restart.notified().await;
+    }
+
+    /// Ends the manager and starts it again on its state directory. Jobs continue, and the configuration
+    /// stays in force. Requests that wait for a response are refused. `end` is the last one that was passed
+    /// to [`move_end`](Self::move_end), if any.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn restart(self, end: Option<f64>) -> Result<Self, StartError> {
+        let (mut options, parts) = self.stop(false).await;
+        if let (Some(given), Some(end)) = (&mut options.given, end) {
+            given.set_expiration(end).map_err(ResourceError::Set)?;
+        }
+        options.config = parts.configuration.current.lock().await.clone();
+        options.attributes = Arc::clone(&parts.attributes);
+        if std::env::current_dir().is_err() {
+            // The current directory was removed, and the store's engine needs one. Not `/`: a configuration
+            // with a relative path must not be read from there.
+            std::env::set_current_dir(options.statedir.path())?;
+        }
+        // Aborted connections hold the store until their tasks run again, and a dump holds it until it is written.
+        let store = Arc::downgrade(parts.records.store());
+        drop(parts);
+        while store.strong_count() > 0 {
+            tokio::time::sleep(IDLE_POLL).await;
+        }
+        Self::start(options)
+    }
+
+    /// Ends the manager: requests that were accepted are made durable, then everything is stopped.
+    ///
+    /// # Errors
+    /// The archive of [`Options::dump`] cannot be written.
+    pub async fn shutdown(self) -> Result<(), ArchiveError> {
+        let for_good = self.options.statedir.is_temporary();
+        let (options, parts) = self.stop(for_good).await;
+        let Some(file) = parts.shutdown.dump().or(options.dump) else {
+            return Ok(());
+        };
+        let records = &parts.records;
+        let newer = archive::Overrides::new();
+        archive::dump(records.store().as_ref(), records.files(), newer, &file).map(drop)
+    }
+
+    /// Stops everything. `for_good` says that no manager will come back for the jobs.
+    async fn stop(self, for_good: bool) -> (Options, Arc<Parts>) {
+        let Self { parts, server, http, engine, options, processes, .. } = self;
+        remove_socket(&options.socket);
+        parts.audit.finish(Cred { userid: parts.owner, owner: true });
+        parts.engine.stop();
+        let ended = tokio::task::spawn_blocking(move || {
+            let _ = engine.join();
+            // Only now, when the ends of processes are no longer reported: otherwise jobs would be recorded as failed
+            // although the next manager may begin their prologs again.
+            processes.close();
+        });
+        if tokio::time::timeout(LONGEST_END, ended).await.is_err() {
+            stuck_at_the_end();
+        }
+        // Requests that wait, and those that come from now on, are refused. Streams of events end.
+        parts.engine.replies().close();
+        parts.hub.close();
+        parts.journal.close();
+        parts.log.close();
+        for _ in 0..LAST_WORDS {
+            tokio::task::yield_now().await;
+        }
+        for listener in std::iter::once(server).chain(http) {
+            listener.abort();
+            let _ = listener.await;
+        }
+        parts.execution.close(for_good);
+        (options, parts)
+    }
+}
+
+/// Ends the process although the engine hasn't: a thread can't be stopped from outside. As after a crash, what was
+/// acknowledged is in the store, and running jobs continue.
+fn stuck_at_the_end() -> ! {
+    let text = format!(
+        "jobtap: the engine does not end within {} s: a plugin's handler may wait or loop, or the disk hangs. The \
+         process ends without it; what was acknowledged is stored",
+        LONGEST_END.as_secs()
+    );
+    stderr::line_of(Level::Error, &text);
+    stderr::flush();
+    std::process::exit(1)
+}
+
+/// Removes the socket that [`listen`] has made.
+pub(super) fn remove_socket(path: &Path) {
+    let Ok((dir, name)) = Dir::of_file(path) else { return };
+    if matches!(dir.kind(&name), Ok(Some(Kind::Socket))) {
+        // An error is ignored: the next manager replaces a socket that is left.
+        let _ = dir.remove_file(&name);
+    }
+}
+
+/// Creates a socket that only its owner can connect to. No client can connect before its mode is set.
+pub(super) fn listen(path: &Path) -> std::io::Result<UnixListener> {
+    let (dir, name) = Dir::of_file(path)?;
+    match dir.kind(&name)? {
+        None => {}
+        Some(Kind::Socket) if std::os::unix::net::UnixStream::connect(path).is_ok() => {
+            let text = "another process listens there";
+            return Err(std::io::Error::new(std::io::ErrorKind::AddrInUse, text));
+        }
+        // Removes the socket of a manager that was killed.
+        Some(Kind::Socket) => dir.remove_file(&name)?,
+        Some(kind) => {
+            let text = format!("it is {}: remove it", kind.described());
+            return Err(std::io::Error::new(std::io::ErrorKind::AlreadyExists, text));
+        }
+    }
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    dir.set_mode_of(&name, 0o600)?;
+    rustix::net::listen(&socket, 1024)?;
+    UnixListener::from_std(std::os::unix::net::UnixListener::from(socket))
+}

@@ -1,0 +1,5 @@
+//! The threads that plugins use besides the engine's: one for the futures of each plugin, and a bounded number for work
+//! that computes or blocks.
+
+pub(in crate::daemon) mod blocking;
+pub(in crate::daemon) mod futures;

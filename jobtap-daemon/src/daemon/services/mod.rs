@@ -1,0 +1,356 @@
+//! Dispatches requests to the handlers of their rows in [`rpc::services`](crate::rpc::services).
+//!
+//! [`admit`] decides by the row alone who may call a service, decodes the request, hides the jobs of others, and notes
+//! what the audit log will record. The result is an [`Admitted`], which knows its handler. A handler is an
+//! implementation of [`Handle`] for the type of a request; each file here has the handlers of one family of services.
+
+pub(super) mod access;
+mod attr;
+pub(super) mod audit;
+mod changes;
+mod config;
+mod exec;
+pub(super) mod ingest;
+mod job_exec;
+pub(super) mod job_info;
+pub(super) mod job_list;
+mod job_manager;
+pub(super) mod journal;
+mod kvs;
+mod log;
+mod plugin;
+pub(super) mod privacy;
+mod queue;
+mod resource;
+#[cfg(test)]
+mod tests;
+pub(super) mod user_names;
+
+use std::pin::Pin;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use jobtap_core::engine::{Cred, Engine, Request, RequestError};
+use jobtap_core::job::JobId;
+use rustc_hash::FxHashMap;
+use serde_json::Value;
+use tokio::sync::mpsc::Receiver;
+
+use self::audit::Change;
+use self::privacy::Claim;
+use super::Parts;
+use super::engine::replies;
+use super::engine::{EngineHandle, answered, refusal};
+use crate::rpc::errno::{EIO, ENOSYS, EPERM};
+use crate::rpc::message::Body;
+use crate::rpc::service::{Access, Responses, Service};
+use crate::rpc::{RpcError, RpcResult, payload, services};
+
+/// Services with this prefix that have no row belong to plugins.
+const PLUGIN_SERVICE_PREFIX: &str = "job-manager.";
+
+/// The handler of a service.
+pub(super) trait Handle: Service {
+    /// Begins to carry out the request. Anything for the engine has been sent when this returns, so that the requests
+    /// of a client reach the engine in their order.
+    ///
+    /// # Errors
+    /// Refusals that do not depend on the engine.
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError>;
+
+    /// Reads the payload.
+    ///
+    /// # Errors
+    /// As [`payload::decode`]; EPROTO for a jobspec beside the payload, which only submissions have.
+    fn decode(topic: &str, body: Body) -> Result<Self, RpcError> {
+        without_jobspec(topic, &body)?;
+        payload::decode(topic, body.json()?)
+    }
+}
+
+/// What a handler works with.
+pub(super) struct Context<'a> {
+    /// The parts of the manager.
+    pub parts: &'a Parts,
+    /// The client's handle to the engine.
+    pub engine: &'a EngineHandle,
+    /// The user, and whether with the rights of the owner.
+    pub cred: Cred,
+    /// What the client is allowed beyond that.
+    pub claim: Claim,
+    /// Whether the request asks for a stream.
+    pub streaming: bool,
+}
+
+/// How the response to a request will come.
+pub(super) enum PendingResponse {
+    /// Once, from the engine, which has yet to get this request.
+    FromEngine(Request),
+    /// Once.
+    One(Pin<Box<dyn Future<Output = RpcResult> + Send>>),
+    /// As a list of jobs, which is read part by part.
+    Jobs(Pin<Box<dyn Future<Output = Result<job_list::Listing, RpcError>> + Send>>),
+    /// From the engine, until the first error.
+    EngineStream(replies::ReplyStream),
+    /// From another part of the manager, until the first error.
+    Feed(Receiver<RpcResult>),
+    /// As an eventlog and what is added to it.
+    Eventlog(job_info::Watch),
+}
+
+impl PendingResponse {
+    /// Makes a single response of the service `S` that is there already.
+    fn now<S: Service>(response: &S::Response) -> Result<Self, RpcError> {
+        let response = written::<S>(response);
+        Ok(Self::One(Box::pin(async { response })))
+    }
+
+    /// Makes a single response that will come later.
+    fn one(response: impl Future<Output = RpcResult> + Send + 'static) -> Result<Self, RpcError> {
+        Ok(Self::One(Box::pin(response)))
+    }
+}
+
+/// Converts a response of the service `S` for the client.
+fn written<S: Service>(response: &S::Response) -> RpcResult {
+    serde_json::to_value(response).map_err(|error| RpcError::new(EIO, error.to_string()))
+}
+
+impl Context<'_> {
+    /// Sends a request to the engine, which may respond much later. The request is removed when its client leaves.
+    fn wait(&self, request: Request) -> Result<PendingResponse, RpcError> {
+        let mut responses = self.engine.stream(self.cred, request);
+        PendingResponse::one(async move { responses.next().await })
+    }
+
+    /// Reads the response from the engine, which returns it as JSON.
+    fn read<F>(&self, read: F) -> Result<PendingResponse, RpcError>
+    where
+        F: FnOnce(&Engine, Cred) -> Result<Value, RequestError> + Send + 'static,
+    {
+        let cred = self.cred;
+        let read = self.engine.read(move |engine| read(engine, cred).map_err(refusal));
+        PendingResponse::one(answered(read))
+    }
+
+    /// Reads the response of the service `S` from the engine, which returns it as `S::Response`.
+    fn read_as<S, F>(&self, read: F) -> Result<PendingResponse, RpcError>
+    where
+        S: Service,
+        F: FnOnce(&Engine) -> Result<S::Response, RequestError> + Send + 'static,
+    {
+        let read = self.engine.read(move |engine| {
+            let response = read(engine).map_err(refusal)?;
+            written::<S>(&response)
+        });
+        PendingResponse::one(answered(read))
+    }
+}
+
+/// A request that its client may send.
+pub(super) struct Admitted {
+    /// How many responses it has, and when they come.
+    pub responses: Responses,
+    /// What the audit log records about it.
+    pub change: Option<Change>,
+    decoded: Box<dyn Decoded>,
+}
+
+impl Admitted {
+    /// Hands the request to its handler.
+    pub(super) fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+        self.decoded.handle(context)
+    }
+}
+
+/// Decodes a request, if this client may send it.
+///
+/// # Errors
+/// ENOSYS for a topic that no service has, EPERM for a client that may not call it, EPROTO for a payload
+/// that cannot be read.
+pub(super) fn admit(
+    parts: &Parts,
+    (cred, claim): (Cred, Claim),
+    topic: &str,
+    body: Body,
+) -> Result<Admitted, RpcError> {
+    let row = Row::of_topic(topic)?;
+    row.received.fetch_add(1, Ordering::Relaxed);
+    row.check(cred, parts.privacy.is_hidden_from(cred, claim))?;
+    let decoded = (row.decode)(topic, body)?;
+    if let Some(id) = decoded.job() {
+        parts.privacy.check_job((cred, claim), id, &parts.records)?;
+    }
+    let change = if cred.owner { decoded.change() } else { None };
+    Ok(Admitted { responses: row.responses, change, decoded })
+}
+
+/// Whether the payload of a request to this topic may fill a whole message.
+pub(super) fn is_large(topic: &str) -> bool {
+    Row::of_topic(topic).is_ok_and(|row| row.large)
+}
+
+/// Whether there is a service of this topic, of the manager or perhaps of a plugin.
+#[cfg(feature = "http")]
+pub(super) fn is_known(topic: &str) -> bool {
+    Row::of_topic(topic).is_ok()
+}
+
+/// Whether a client without the token may call this service. Such services change nothing.
+#[cfg(feature = "http")]
+pub(super) fn is_for_readers(topic: &str) -> bool {
+    let access = Row::of_topic(topic).map(|row| row.access);
+    matches!(access, Ok(Access::Reader | Access::UnlessPrivate))
+}
+
+/// How many requests each service has received, by its topic. Services of plugins without a row are counted together,
+/// as `job-manager.`.
+#[cfg(feature = "http")]
+pub(super) fn received() -> Vec<(&'static str, u64)> {
+    let all = TABLE.values().chain(std::iter::once(&*ANY_PLUGIN));
+    let mut counts: Vec<_> =
+        all.map(|row| (row.topic, row.received.load(Ordering::Relaxed))).collect();
+    counts.sort_unstable();
+    counts
+}
+
+/// What this module needs from a request, whatever its type.
+trait Decoded: Send {
+    /// The job that it is about.
+    fn job(&self) -> Option<JobId>;
+    /// What the audit log records about it.
+    fn change(&self) -> Option<Change>;
+    /// See [`Handle::handle`].
+    fn handle(self: Box<Self>, context: &Context<'_>) -> Result<PendingResponse, RpcError>;
+}
+
+impl<S: Handle> Decoded for S {
+    fn job(&self) -> Option<JobId> {
+        Service::job(self)
+    }
+
+    fn change(&self) -> Option<Change> {
+        self.audited().map(|audited| Change::from_request(self, audited))
+    }
+
+    fn handle(self: Box<Self>, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+        Handle::handle(*self, context)
+    }
+}
+
+/// Decodes a request to this topic.
+type Decode = fn(&str, Body) -> Result<Box<dyn Decoded>, RpcError>;
+
+/// What the daemon knows about a service.
+struct Row {
+    topic: &'static str,
+    access: Access,
+    responses: Responses,
+    large: bool,
+    decode: Decode,
+    /// How many requests this process has received, refused ones included.
+    received: AtomicU64,
+}
+
+impl Row {
+    /// The row of a service of the manager.
+    fn for_service<S: Handle>() -> Self {
+        let decode = |topic: &str, body: Body| -> Result<Box<dyn Decoded>, RpcError> {
+            Ok(Box::new(S::decode(topic, body)?))
+        };
+        Self::with::<S>(decode)
+    }
+
+    /// The row of a plugin's service. The plugin decodes its payload; only the job is read here.
+    fn of_plugin<S: Service>() -> Self {
+        let decode = |topic: &str, body: Body| -> Result<Box<dyn Decoded>, RpcError> {
+            let job = payload::decode::<S>(topic, body.json()?).ok();
+            let job = job.and_then(|request| request.job());
+            Ok(Box::new(plugin::Forwarded::new(topic, whole(topic, &body)?, job)))
+        };
+        Self::with::<S>(decode)
+    }
+
+    /// The row of a service whose payload is decoded by `decode`.
+    fn with<S: Service>(decode: Decode) -> Self {
+        let (topic, access, responses, large) = (S::TOPIC, S::ACCESS, S::RESPONSES, S::LARGE);
+        let received = AtomicU64::new(0);
+        Self { topic, access, responses, large, decode, received }
+    }
+
+    /// The row of all services of plugins that have no row of their own.
+    fn of_any_plugin() -> Self {
+        Self {
+            topic: PLUGIN_SERVICE_PREFIX,
+            access: Access::Anyone,
+            responses: Responses::Plugin,
+            large: false,
+            decode: |topic, body| {
+                Ok(Box::new(plugin::Forwarded::new(topic, whole(topic, &body)?, None)))
+            },
+            received: AtomicU64::new(0),
+        }
+    }
+
+    fn of_topic(topic: &str) -> Result<&'static Self, RpcError> {
+        match TABLE.get(topic) {
+            Some(row) => Ok(row),
+            None if topic.starts_with(PLUGIN_SERVICE_PREFIX) => Ok(&ANY_PLUGIN),
+            None => Err(RpcError::new(ENOSYS, format!("Unknown service method '{topic}'"))),
+        }
+    }
+
+    /// Refuses clients that may not call this service. `hidden` says that the client may not see the jobs
+    /// of other users.
+    fn check(&self, cred: Cred, hidden: bool) -> Result<(), RpcError> {
+        match self.access {
+            Access::Reader | Access::Anyone => Ok(()),
+            Access::UnlessPrivate if hidden => Err(RpcError::new(EPERM, "")),
+            Access::UnlessPrivate => Ok(()),
+            Access::Owner => owner(cred),
+        }
+    }
+}
+
+/// Parses a payload for a plugin, which decodes it.
+fn whole(topic: &str, body: &Body) -> Result<Value, RpcError> {
+    without_jobspec(topic, body)?;
+    serde_json::from_str(body.json()?.get())
+        .map_err(|error| RpcError::proto(format!("{topic}: {error}")))
+}
+
+/// Refuses a request that has a jobspec beside its payload.
+fn without_jobspec(topic: &str, body: &Body) -> Result<(), RpcError> {
+    match body.jobspec {
+        None => Ok(()),
+        Some(_) => Err(RpcError::proto(format!("{topic}: only a submission has a jobspec"))),
+    }
+}
+
+/// Refuses everyone but the owner.
+fn owner(cred: Cred) -> Result<(), RpcError> {
+    if cred.owner { Ok(()) } else { Err(refusal(RequestError::owner_only())) }
+}
+
+static ANY_PLUGIN: LazyLock<Row> = LazyLock::new(Row::of_any_plugin);
+
+/// All rows, by topic.
+static TABLE: LazyLock<FxHashMap<&'static str, Row>> = LazyLock::new(|| {
+    let rows = rows();
+    rows.into_iter().map(|row| (row.topic, row)).collect()
+});
+
+/// Makes a row for each service in the table that client and manager share.
+fn rows() -> Vec<Row> {
+    use services::*;
+
+    macro_rules! of_manager {
+        ($($request:ty),*) => { vec![$(Row::for_service::<$request>()),*] };
+    }
+    macro_rules! of_plugins {
+        ($($request:ty),*) => { [$(Row::of_plugin::<$request>()),*] };
+    }
+    let mut rows = services::each_service!(of_manager);
+    rows.extend(services::each_plugin_service!(of_plugins));
+    rows
+}

@@ -1,0 +1,105 @@
+//! Carries out the effects of the engine, on the committing thread, once the events that caused them are durable.
+//! Nothing here may wait: the next commit would wait for it.
+
+use std::sync::Arc;
+
+use jobtap_core::engine::{Effect, Input, JobLog};
+use jobtap_core::eventlog::EventEntry;
+use jobtap_core::host::BlockingCommand;
+use jobtap_core::job::JobId;
+
+use super::hub::Hub;
+use super::resubmit;
+use crate::daemon::engine::{After, EngineHandle};
+use crate::daemon::execution::Execution;
+use crate::daemon::failure::Failure;
+use crate::daemon::log::Log;
+use crate::daemon::plugin_threads::blocking::BlockingThreads;
+use crate::daemon::plugin_threads::futures::FutureThreads;
+use crate::daemon::processes::Processes;
+use crate::daemon::records::Records;
+use crate::daemon::services::journal::Journal;
+use crate::users;
+
+/// The parts of the manager that effects go to.
+pub(in crate::daemon) struct Effector {
+    /// The engine: the requests that wait for its responses, and the inputs that come back to it.
+    pub engine: EngineHandle,
+    /// The watchers of eventlogs.
+    pub hub: Arc<Hub>,
+    /// The streams of the events of all jobs.
+    pub journal: Arc<Journal>,
+    /// The files of jobs outside the store.
+    pub records: Records,
+    /// The executor.
+    pub execution: Execution,
+    /// The runtime on which users are looked up and jobs are submitted again.
+    pub plugins: tokio::runtime::Handle,
+    /// The threads for the futures of plugins.
+    pub futures: FutureThreads,
+    /// The processes of plugins.
+    pub processes: Processes,
+    /// The threads for work of plugins that computes for long.
+    pub blocking: BlockingThreads,
+    /// The log.
+    pub log: Arc<Log>,
+    /// Where a failure to make something durable is reported.
+    pub failure: Failure,
+}
+
+impl Effector {
+    /// Carries out the effects of one turn, in order.
+    pub(in crate::daemon) fn run(&self, after: Vec<After>) {
+        for what in after {
+            match what {
+                After::Deliver(deliver) => deliver(),
+                After::Effects(effects) => {
+                    effects.into_iter().for_each(|effect| self.carry_out(effect))
+                }
+            }
+        }
+    }
+
+    fn carry_out(&self, effect: Effect) {
+        match effect {
+            Effect::Reply { to, result } => self.engine.replies().finish(to, result),
+            Effect::Respond { to, payload } => self.engine.replies().respond(to, payload),
+            Effect::Process { plugin, command } => self.processes.send(plugin, *command),
+            Effect::Blocking { plugin, command } => {
+                if matches!(command, BlockingCommand::DropAll) {
+                    self.futures.remove(plugin);
+                }
+                self.blocking.send(plugin, command);
+            }
+            Effect::Publish { id, log, seq, entry } => {
+                publish(&self.hub, &self.journal, id, (log, seq), &entry);
+            }
+            Effect::Announce { id, entry } => self.journal.publish(id, None, &entry),
+            Effect::Exec(command) => self.execution.send(command),
+            Effect::Timer { id, at } => self.engine.set_timer(id, at),
+            Effect::LookUp { user } => {
+                let engine = self.engine.clone();
+                drop(self.plugins.spawn(async move {
+                    let requester = users::requester(user.as_u32()).await;
+                    engine.input(Input::Requester { user, requester });
+                }));
+            }
+            Effect::Resubmit(job) => resubmit::resubmit(self, *job),
+            Effect::Spawn(task) => self.futures.spawn(task),
+        }
+    }
+}
+
+/// Sends an event to the watchers of its job, and to those of all jobs.
+pub(in crate::daemon) fn publish(
+    hub: &Hub,
+    journal: &Journal,
+    id: JobId,
+    (log, seq): (JobLog, u64),
+    entry: &Arc<EventEntry>,
+) {
+    hub.publish(id, log, seq, entry);
+    if log == JobLog::Main {
+        journal.publish(id, Some(seq), entry);
+    }
+}

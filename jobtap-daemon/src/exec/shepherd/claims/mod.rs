@@ -1,0 +1,197 @@
+//! Claims make sure that a job starts at most once: before its first task is started, the shepherd
+//! durably records that it starts the job.
+//!
+//! If the shepherd and its manager are killed together, it may be recorded nowhere else that a job was
+//! started: the manager may not have committed the start yet. The next shepherd reads the claims. A
+//! claimed job that it doesn't hold is lost and is never started again.
+//!
+//! A thread of its own writes the claims, because a sync may take long and the shepherd has to reap and
+//! signal processes meanwhile. Claims that are requested while one group is written form the next
+//! group, so that many launches share one sync. For the same reason the shepherd collects what it has to claim
+//! and to forget, and [sends](Claims::send) it when it has handled all messages that came together.
+
+mod log;
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SendError, Sender, channel};
+use std::thread::Builder;
+
+use self::log::ClaimLog;
+use super::system_error::plain;
+use jobtap_core::job::JobId;
+
+/// The maximum number of jobs that are claimed with one sync; it bounds the length of a line of the file.
+const GROUP: usize = 1024;
+
+/// The result of a group of claims.
+pub(super) struct Claimed {
+    pub(super) ids: Vec<JobId>,
+    pub(super) outcome: Result<(), ClaimError>,
+}
+
+/// Why jobs could not be claimed. The text is for their users.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ClaimError {
+    /// The thread that writes the claims has ended.
+    #[error("cannot claim the job: the shepherd's claims have failed")]
+    Ended,
+    /// The file can't be written.
+    #[error(
+        "nothing was started: cannot note in {} that the job starts: {}",
+        path.display(), plain(error)
+    )]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        error: io::Error,
+    },
+}
+
+/// The number of jobs to forget that are collected while no job is claimed.
+const MOST_FORGOTTEN: usize = 1024;
+
+/// The jobs to claim and, after that, to forget.
+#[derive(Default)]
+struct ClaimRequest {
+    claim: Vec<JobId>,
+    forget: Vec<JobId>,
+}
+
+/// The claims of this shepherd and of those before it.
+pub(super) struct Claims {
+    /// Jobs that earlier shepherds claimed.
+    earlier: BTreeSet<JobId>,
+    /// The requests that were not sent yet.
+    collected: ClaimRequest,
+    requests: Sender<ClaimRequest>,
+}
+
+impl Claims {
+    /// Reads the claims in `state_dir`. `report` is called on the thread that writes them.
+    ///
+    /// # Errors
+    /// Fails if the file is damaged or can't be read, or the thread can't be started.
+    pub(super) fn start(
+        state_dir: &Path,
+        report: impl Fn(Claimed) + Send + 'static,
+    ) -> io::Result<Self> {
+        let log = ClaimLog::open(state_dir)?;
+        let earlier = log.claimed().clone();
+        let (requests, receiver) = channel();
+        Builder::new().name("claims".to_owned()).spawn(move || serve(log, &receiver, report))?;
+        Ok(Self { earlier, collected: ClaimRequest::default(), requests })
+    }
+
+    /// Claims a job with the next [`send`](Self::send); [`Claimed`] reports the result.
+    pub(super) fn claim(&mut self, id: JobId) {
+        self.collected.claim.push(id);
+    }
+
+    /// Requests the claims of the jobs that were collected. Returns them if that fails.
+    pub(super) fn send(&mut self) -> Option<Claimed> {
+        let ClaimRequest { claim, forget } = &self.collected;
+        // Jobs that are only to be forgotten don't wake the thread, since nothing waits for that.
+        if claim.is_empty() && forget.len() < MOST_FORGOTTEN {
+            return None;
+        }
+        let SendError(unsent) = self.requests.send(std::mem::take(&mut self.collected)).err()?;
+        Some(Claimed { ids: unsent.claim, outcome: Err(ClaimError::Ended) })
+    }
+
+    /// Whether an earlier shepherd has claimed the job.
+    pub(super) fn is_earlier(&self, id: JobId) -> bool {
+        self.earlier.contains(&id)
+    }
+
+    /// The jobs that earlier shepherds have claimed.
+    pub(super) fn earlier(&self) -> impl Iterator<Item = JobId> {
+        self.earlier.iter().copied()
+    }
+
+    /// Drops the claim of a job whose end is durable: no manager will request its start again. The next
+    /// [`send`](Self::send), or a later one, tells the thread.
+    pub(super) fn forget(&mut self, id: JobId) {
+        self.earlier.remove(&id);
+        self.collected.forget.push(id);
+    }
+}
+
+fn serve(mut log: ClaimLog, requests: &Receiver<ClaimRequest>, report: impl Fn(Claimed)) {
+    while let Ok(mut together) = requests.recv() {
+        while together.claim.len() < GROUP
+            && let Ok(ClaimRequest { claim, forget }) = requests.try_recv()
+        {
+            together.claim.extend(claim);
+            together.forget.extend(forget);
+        }
+        for group in together.claim.chunks(GROUP) {
+            write(&mut log, group, &report);
+        }
+        // Afterwards: a claim must not be written after it was dropped.
+        together.forget.into_iter().for_each(|id| log.forget(id));
+    }
+}
+
+fn write(log: &mut ClaimLog, group: &[JobId], report: &impl Fn(Claimed)) {
+    let ids = group.to_vec();
+    let outcome = log.claim(&ids);
+    let outcome = outcome.map_err(|error| ClaimError::Write { path: log.path().to_owned(), error });
+    report(Claimed { ids, outcome });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn next(results: &Receiver<Claimed>) -> Claimed {
+        results.recv_timeout(Duration::from_secs(30)).unwrap()
+    }
+
+    #[test]
+    fn jobs_are_claimed_until_their_end_is_acknowledged() {
+        let dir = tempfile::tempdir().unwrap();
+        let (sender, results) = channel();
+        let report = move |claimed| drop(sender.send(claimed));
+        let mut claims = Claims::start(dir.path(), report.clone()).unwrap();
+        let mut left = BTreeSet::from_iter((1..=9).map(JobId::new));
+        left.iter().for_each(|id| claims.claim(*id));
+        claims.forget(JobId::new(5));
+        assert!(claims.send().is_none());
+        while !left.is_empty() {
+            let Claimed { ids, outcome } = next(&results);
+            outcome.unwrap();
+            assert!(ids.iter().all(|id| left.remove(id)), "{ids:?}");
+        }
+        assert!(claims.earlier().next().is_none());
+        let later = Claims::start(dir.path(), report).unwrap();
+        assert!(
+            later.is_earlier(JobId::new(4)) && later.is_earlier(JobId::new(5)),
+            "the file lags behind, safely"
+        );
+        // The next group shows that the one before is done.
+        claims.claim(JobId::new(10));
+        assert!(claims.send().is_none());
+        assert_eq!(next(&results).ids, [JobId::new(10)]);
+    }
+
+    #[test]
+    fn a_claim_that_cannot_be_written_is_an_error_for_the_user() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("shepherd.claims.next")).unwrap();
+        let (sender, results) = channel();
+        let report = move |claimed| drop(sender.send(claimed));
+        let mut claims = Claims::start(dir.path(), report).unwrap();
+        claims.claim(JobId::new(3));
+        assert!(claims.send().is_none());
+        let Claimed { ids, outcome } = next(&results);
+        let note = outcome.unwrap_err().to_string();
+        assert_eq!(ids, [JobId::new(3)]);
+        assert!(note.starts_with("nothing was started: cannot note in /"), "{note}");
+        assert!(note.ends_with("shepherd.claims that the job starts: Is a directory"), "{note}");
+    }
+}

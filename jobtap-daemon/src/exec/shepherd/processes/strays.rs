@@ -1,0 +1,56 @@
+//! Processes of jobs that are not children of the shepherd, because an earlier shepherd that was their subreaper has
+//! died.
+//!
+//! They are found by the [token](super::token) in their environment. Since others reap them, their ids can be given to
+//! other processes at any time: a process is opened before its environment is read, and signaled through the open
+//! handle.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use jobtap_core::job::JobId;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::super::state::Shepherd;
+use crate::stderr;
+
+/// How long to wait for killed processes. Those that remain hang in the kernel.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often to look whether they are gone.
+const PAUSE: Duration = Duration::from_millis(5);
+
+impl Shepherd {
+    /// Kills the processes left by jobs of earlier shepherds that are no longer known.
+    pub(in crate::exec::shepherd) fn kill_lost(&mut self) {
+        let lost = |id: JobId| self.claims.is_earlier(id) && !self.jobs.contains_key(&id);
+        if !self.claims.earlier().any(lost) {
+            return;
+        }
+        let begin = Instant::now();
+        // Until there is none, since each may have started another one before it was killed.
+        while self.signal_strays(Signal::KILL, lost) > 0 {
+            if begin.elapsed() > PATIENCE {
+                stderr::line("shepherd: processes of lost jobs are left that can't be killed");
+                self.lost_jobs_run_on = true;
+                return;
+            }
+            sleep(PAUSE);
+        }
+    }
+
+    /// Sends a signal to all processes of the jobs that `of` accepts, whoever their parents are. Returns the number of
+    /// processes.
+    pub(super) fn signal_strays(&self, signal: Signal, of: impl Fn(JobId) -> bool) -> usize {
+        let strays = fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
+            let pid = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
+            let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+            self.job_of(pid).filter(|id| of(*id)).map(|_| process)
+        });
+        // It may have ended meanwhile.
+        let send = |process: OwnedFd| pidfd_send_signal(process, signal).unwrap_or_default();
+        strays.map(send).count()
+    }
+}

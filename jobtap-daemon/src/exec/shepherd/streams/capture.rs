@@ -1,0 +1,146 @@
+//! Copies the output of tasks from their pipes to the output log or a file.
+//!
+//! A stream is read only as fast as its target can be written: a task that writes faster than the disk, or than
+//! the reader of a FIFO, blocks on its pipe, and the shepherd's memory stays bounded.
+
+use std::cell::RefCell;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use jobtap_core::job::JobId;
+use rustix::io::ioctl_fionbio;
+use tokio::net::unix::pipe::Receiver;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::AbortHandle;
+
+use super::super::message::Message;
+use super::super::system_error::plain;
+use super::lines::LineBuffer;
+use super::taskio::{Capture, Target, lock};
+
+/// The number of bytes read at once: the size of a pipe.
+const AT_ONCE: usize = 64 * 1024;
+
+thread_local! {
+    /// What was read last. All streams share this buffer, since most of them end without any output, and
+    /// clearing so much memory for each would take longer than reading.
+    static CHUNK: RefCell<Vec<u8>> = RefCell::new(vec![0; AT_ONCE]);
+}
+
+/// Captures a stream until its last writer has closed it; then sends [`Message::StreamEnded`].
+pub(in crate::exec::shepherd) fn start(
+    id: JobId,
+    capture: Capture,
+    inbox: &UnboundedSender<Message>,
+) -> io::Result<AbortHandle> {
+    let Capture { pipe, target, stream, rank, unbuffered } = capture;
+    let pipe = OwnedFd::from(pipe);
+    ioctl_fionbio(&pipe, true)?;
+    let pipe = Receiver::from_owned_fd_unchecked(pipe)?;
+    let inbox = inbox.clone();
+    let task = tokio::spawn(async move {
+        let mut lines = LineBuffer::new(unbuffered);
+        let mut loss_reported = false;
+        let mut report_loss = |outcome: io::Result<()>| {
+            // Once per stream: on a full disk each write fails.
+            if let Err(error) = outcome
+                && !std::mem::replace(&mut loss_reported, true)
+            {
+                let note = format!("task {rank}: {} lost: {}", stream.name(), plain(&error));
+                let _ = inbox.send(Message::OutputLost { id, note });
+            }
+        };
+        while pipe.readable().await.is_ok() {
+            match take(&pipe, &mut lines, &target, stream, rank) {
+                Taken::Nothing => continue,
+                Taken::End => break,
+                Taken::Some(outcome) => report_loss(finish(outcome, &target).await),
+            }
+            // All jobs share this thread, so one busy writer must not occupy it.
+            tokio::task::yield_now().await;
+        }
+        let rest = end(lines, &target, stream, rank);
+        if let Target::Log(log) = &target {
+            // The other stream has often ended at the same time; then both ends are written together.
+            tokio::task::yield_now().await;
+            report_loss(lock(log).flush());
+        }
+        report_loss(finish(rest, &target).await);
+        let _ = inbox.send(Message::StreamEnded { id });
+    });
+    Ok(task.abort_handle())
+}
+
+enum Taken {
+    Nothing,
+    /// Output was read; the bytes are still to be written to the file.
+    Some(io::Result<Vec<u8>>),
+    End,
+}
+
+/// Writes to a file what is still to be written.
+async fn finish(rest: io::Result<Vec<u8>>, target: &Target) -> io::Result<()> {
+    match target {
+        Target::Log(_) => rest.map(drop),
+        Target::File(file, _) => file.write(&rest?).await,
+    }
+}
+
+fn take(
+    pipe: &Receiver,
+    lines: &mut LineBuffer,
+    target: &Target,
+    stream: super::options::Stream,
+    rank: u32,
+) -> Taken {
+    CHUNK.with_borrow_mut(|chunk| match pipe.try_read(chunk) {
+        Ok(0) => Taken::End,
+        Ok(size) => {
+            let read = chunk.get(..size).unwrap_or_default();
+            Taken::Some(write(target, stream, rank, |piece| lines.push(read, piece)))
+        }
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Taken::Nothing,
+        Err(_) => Taken::End,
+    })
+}
+
+/// Writes to the log the pieces that `pieces` passes to its argument. For a file, returns what is to be written
+/// to it.
+fn write(
+    target: &Target,
+    stream: super::options::Stream,
+    rank: u32,
+    pieces: impl FnOnce(&mut dyn FnMut(&[u8])),
+) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    match target {
+        Target::Log(log) => {
+            let mut log = lock(log);
+            pieces(&mut |piece| log.data(stream, rank, piece));
+            log.flush()?;
+        }
+        Target::File(_, labeled) => pieces(&mut |piece| {
+            if !*labeled {
+                return text.extend_from_slice(piece);
+            }
+            for line in piece.split_inclusive(|byte| *byte == b'\n') {
+                text.extend_from_slice(format!("{rank}: ").as_bytes());
+                text.extend_from_slice(line);
+            }
+        }),
+    }
+    Ok(text)
+}
+
+fn end(
+    lines: LineBuffer,
+    target: &Target,
+    stream: super::options::Stream,
+    rank: u32,
+) -> io::Result<Vec<u8>> {
+    let outcome = write(target, stream, rank, |piece| lines.finish(piece));
+    if let Target::Log(log) = target {
+        lock(log).eof(stream, rank);
+    }
+    outcome
+}

@@ -1,0 +1,459 @@
+//! Standard input, output and error of a job's tasks: files and pipes.
+//!
+//! All files are opened once before any task is started, so that a path that can't be opened fails the job before
+//! any of its tasks runs. The files of single tasks are then closed until their task is started, so that the
+//! number of open files does not grow with the number of tasks.
+
+use std::fs::File;
+use std::io::{self, PipeReader, PipeWriter};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::super::actor::Actor;
+use super::super::files::private_files::PrivateFiles;
+use super::super::files::user_file::{
+    OutputFile, Purpose, TaskStream, depends_on_process, for_task, open,
+};
+use super::super::forker::ShepherdEnd;
+use super::super::option_error::{OptionError, OptionFault};
+use super::super::spawn::Ends;
+use super::super::start_error::StartError;
+use super::super::template::{is_per_task, render, render_for_all};
+use super::options::{Input, IoOptions, Stream};
+use super::output::{OutputLog, Severity};
+use super::pty::{Pty, PtyOptions, Terminal};
+use crate::exec::StartJob;
+use crate::open_files::OpenFiles;
+
+/// The output log, shared by the streams of a job.
+pub(in crate::exec::shepherd) type SharedLog = Arc<Mutex<OutputLog>>;
+
+/// Locks a log. Poison is ignored, so that a panic in one stream does not end the others.
+pub(in crate::exec::shepherd) fn lock(log: &SharedLog) -> MutexGuard<'_, OutputLog> {
+    log.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The target of captured output.
+#[derive(Clone)]
+pub(super) enum Target {
+    /// The job's output log.
+    Log(SharedLog),
+    /// A file, and whether its lines begin with the task's rank.
+    File(Arc<OutputFile>, bool),
+}
+
+/// A stream of a task that is captured through a pipe.
+pub(in crate::exec::shepherd) struct Capture {
+    pub(in crate::exec::shepherd) pipe: PipeReader,
+    pub(super) target: Target,
+    pub(in crate::exec::shepherd) stream: Stream,
+    pub(super) rank: u32,
+    pub(super) unbuffered: bool,
+}
+
+/// The standard streams of one task, and the shepherd's ends of its pipes.
+pub(in crate::exec::shepherd) struct TaskIo {
+    /// `None` for empty input: the forker's own, `/dev/null`.
+    pub(in crate::exec::shepherd) stdin: Option<TaskStream>,
+    pub(in crate::exec::shepherd) stdout: TaskStream,
+    pub(in crate::exec::shepherd) stderr: TaskStream,
+    pub(in crate::exec::shepherd) captures: Vec<Capture>,
+    pub(in crate::exec::shepherd) input: Option<PipeWriter>,
+    /// The task's terminal, if it has one, and the work to copy between it and the pipes.
+    pub(in crate::exec::shepherd) terminal: Option<(OwnedFd, Terminal)>,
+}
+
+/// A terminal that is joined with the streams of a task.
+struct Joined {
+    capture: Capture,
+    input: Option<PipeWriter>,
+    terminal: Terminal,
+}
+
+/// The files that one task writes to. A stream without a file goes to the job's output log.
+pub(in crate::exec::shepherd) struct TaskFiles {
+    stdout: Option<Arc<OutputFile>>,
+    stderr: Option<Arc<OutputFile>>,
+}
+
+impl TaskFiles {
+    fn get(&self, stream: Stream) -> Option<&Arc<OutputFile>> {
+        match stream {
+            Stream::Stdout => self.stdout.as_ref(),
+            Stream::Stderr => self.stderr.as_ref(),
+        }
+    }
+}
+
+/// The input and output of one job.
+pub(in crate::exec::shepherd) struct JobIo {
+    options: IoOptions,
+    /// The user that files are opened as.
+    actor: Actor,
+    pty: Option<PtyOptions>,
+    log: SharedLog,
+    /// The files that all tasks share; the same file twice if both streams have the same path.
+    shared: TaskFiles,
+    input: Option<PathBuf>,
+}
+
+impl JobIo {
+    /// Creates the output log, whose file is one of `logs`, and opens, as `actor`, the files that all tasks share.
+    pub(in crate::exec::shepherd) fn create(
+        job: &StartJob,
+        actor: &Actor,
+        logs: &Arc<PrivateFiles>,
+    ) -> Result<Self, StartError> {
+        let options = IoOptions::parse(&job.shell_options)?;
+        let limit = options.limit.unwrap_or(job.output_limit);
+        let mut log = match job.takes_output {
+            true => OutputLog::held(Arc::clone(logs), job.id, job.ntasks, limit),
+            false => {
+                let file = logs.create(job.id).map_err(StartError::MakeLog)?;
+                OutputLog::in_file(file, job.ntasks, limit)
+            }
+        };
+        let shared = actor.try_act(|| open_shared(job, &options, Some(&mut log)))?;
+        let input = match &options.input {
+            Input::File(path) => Some(job.cwd.join(render(path, job, 0))),
+            Input::Null | Input::Service => None,
+        };
+        if let Some(path) = &input {
+            let opened = actor.act(|| open(path, Purpose::Read)).flatten();
+            opened.map_err(|error| StartError::Input { path: path.clone(), error })?;
+        }
+        let pty = PtyOptions::parse(&job.shell_options)?;
+        if pty.is_some() && input.is_some() {
+            return Err(OptionError::new("pty", OptionFault::TerminalInput).into());
+        }
+        let actor = actor.clone();
+        Ok(Self { options, actor, pty, log: Arc::new(Mutex::new(log)), shared, input })
+    }
+
+    /// The input and output of a job that another shepherd has started.
+    pub(in crate::exec::shepherd) fn reopen(
+        job: &StartJob,
+        actor: &Actor,
+        logs: &PrivateFiles,
+    ) -> Result<Self, StartError> {
+        let mut options = IoOptions::parse(&job.shell_options)?;
+        // The files already have what was printed before.
+        options.append = true;
+        let limit = options.limit.unwrap_or(job.output_limit);
+        let file = logs.reopen(job.id).or_else(|_| logs.create(job.id));
+        let log = file.and_then(|file| match file.metadata()?.len() {
+            0 => Ok(OutputLog::in_file(file, job.ntasks, limit)),
+            _ => OutputLog::continued(file, job.ntasks, limit),
+        });
+        let log = log.map_err(StartError::ContinueLog)?;
+        // The paths of the files were logged when the job began.
+        let shared = actor.try_act(|| open_shared(job, &options, None))?;
+        let pty = PtyOptions::parse(&job.shell_options)?;
+        let (actor, log) = (actor.clone(), Arc::new(Mutex::new(log)));
+        Ok(Self { options, actor, pty, log, shared, input: None })
+    }
+
+    /// Whether each task has files of its own, to be [prepared](Self::prepare).
+    pub(in crate::exec::shepherd) fn has_own_files(&self) -> bool {
+        Stream::BOTH.into_iter().any(|stream| self.own_template(stream).is_some())
+    }
+
+    /// Prepares the task's own files: creates them, and truncates them unless output is appended. To be
+    /// called for all tasks before any of them is started.
+    pub(in crate::exec::shepherd) fn prepare(
+        &self,
+        job: &StartJob,
+        rank: u32,
+    ) -> Result<(), StartError> {
+        for stream in Stream::BOTH {
+            let Some(template) = self.own_template(stream) else { continue };
+            let path = job.cwd.join(render(template, job, rank));
+            // Opening and closing a FIFO would make its reader see the end of the output.
+            self.actor.try_act(|| {
+                if !std::fs::metadata(&path).is_ok_and(|found| found.file_type().is_fifo()) {
+                    open_emptied(&path, self.options.append)?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Opens the files that the task with rank `rank` writes to.
+    pub(in crate::exec::shepherd) fn files(
+        &self,
+        job: &StartJob,
+        rank: u32,
+    ) -> Result<TaskFiles, StartError> {
+        let path = |stream| {
+            let template = self.own_template(stream)?;
+            Some(job.cwd.join(render(template, job, rank)))
+        };
+        let paths = (path(Stream::Stdout), path(Stream::Stderr));
+        let own = |path: &Option<PathBuf>, shared: &Option<Arc<OutputFile>>| match path {
+            Some(path) => {
+                let file = self.actor.try_act(|| open_output(path))?;
+                Ok::<_, StartError>(Some(Arc::new(OutputFile::new(file, path))))
+            }
+            None => Ok(shared.clone()),
+        };
+        let stdout = own(&paths.0, &self.shared.stdout)?;
+        let same = paths.0 == paths.1 && self.options.stdout.label == self.options.stderr.label;
+        let stderr = match &paths.1 {
+            Some(_) if same => stdout.clone(),
+            path => own(path, &self.shared.stderr)?,
+        };
+        Ok(TaskFiles { stdout, stderr })
+    }
+
+    /// The template that gives each task a file of its own for this stream.
+    fn own_template(&self, stream: Stream) -> Option<&str> {
+        let path = self.options.stream(stream).path.as_deref();
+        path.filter(|template| is_per_task(template))
+    }
+
+    /// Warns the user.
+    pub(in crate::exec::shepherd) fn warn(&self, component: &str, message: &str) {
+        self.tell(Severity::Warning, Some(component), message);
+    }
+
+    /// Tells the user why the job fails.
+    pub(in crate::exec::shepherd) fn fatal(&self, message: &str) {
+        self.tell(Severity::Fatal, None, message);
+    }
+
+    /// Tells the user about an error that doesn't stop the job.
+    pub(in crate::exec::shepherd) fn error(&self, message: &str) {
+        self.tell(Severity::Error, None, message);
+    }
+
+    /// Tells the user: in the output log and, as in Flux, in the file that all tasks share for standard error.
+    fn tell(&self, severity: Severity, component: Option<&str>, message: &str) {
+        lock(&self.log).log(severity, component, message);
+        if let Some(file) = self.shared.get(Stream::Stderr) {
+            let word = severity.word();
+            let component = component.map(|component| format!("{component}: ")).unwrap_or_default();
+            let line = format!("jobtap-shell[0]: {word}: {component}{message}\n");
+            // The job goes on without a line that can't be written. No task has the file yet.
+            let _ = file.write_now(line.as_bytes());
+        }
+    }
+
+    /// Whether the tasks read input that clients send.
+    pub(super) fn takes_input(&self) -> bool {
+        self.options.input == Input::Service
+    }
+
+    /// The file that all tasks read.
+    pub(in crate::exec::shepherd) fn input_file(&self) -> Option<&Path> {
+        self.input.as_deref()
+    }
+
+    /// Makes the standard streams for the task with rank `rank`, which writes to `files`.
+    pub(in crate::exec::shepherd) fn task(
+        &self,
+        rank: u32,
+        files: &TaskFiles,
+    ) -> io::Result<TaskIo> {
+        if let Some(options) = &self.pty {
+            return self.on_terminal(rank, files, options);
+        }
+        let mut captures = Vec::new();
+        let mut output = |stream: Stream| -> io::Result<TaskStream> {
+            let options = self.options.stream(stream);
+            if let Some(file) = files.get(stream).filter(|_| !options.label) {
+                return file.for_task();
+            }
+            let target = self.target(files, stream);
+            let (pipe, writer) = io::pipe()?;
+            let pipe = OpenFiles::of_this_process().apart(pipe);
+            let unbuffered = options.unbuffered;
+            captures.push(Capture { pipe, target, stream, rank, unbuffered });
+            Ok(TaskStream::Open(OwnedFd::from(writer)))
+        };
+        let stdout = output(Stream::Stdout)?;
+        let stderr = output(Stream::Stderr)?;
+        let (stdin, input) = match (&self.input, self.takes_input()) {
+            (Some(path), _) => {
+                let file = self.actor.act(|| open(path, Purpose::Read)).flatten()?;
+                let stdin = match depends_on_process(&file) {
+                    true => TaskStream::OpenedByTask(path.clone(), Purpose::Read),
+                    false => TaskStream::Open(for_task(file)?),
+                };
+                (Some(stdin), None)
+            }
+            (None, true) => {
+                let (reader, writer) = io::pipe()?;
+                let writer = OpenFiles::of_this_process().apart(writer);
+                (Some(TaskStream::Open(OwnedFd::from(reader))), Some(writer))
+            }
+            (None, false) => (None, None),
+        };
+        Ok(TaskIo { stdin, stdout, stderr, captures, input, terminal: None })
+    }
+
+    /// The ends of the streams of a running task that another shepherd has started.
+    pub(in crate::exec::shepherd) fn resume(
+        &self,
+        job: &StartJob,
+        rank: u32,
+        ends: Vec<(ShepherdEnd, OwnedFd)>,
+    ) -> Result<Ends, StartError> {
+        let files = self.files(job, rank)?;
+        let mut resumed = Ends { captures: Vec::new(), input: None, pmi: None, terminal: None };
+        let apart = OpenFiles::of_this_process();
+        for (end, file) in ends {
+            let file = apart.apart(file);
+            match end {
+                ShepherdEnd::Printed(stream) => {
+                    let unbuffered = self.options.stream(stream).unbuffered;
+                    let (pipe, target) = (PipeReader::from(file), self.target(&files, stream));
+                    let capture = Capture { pipe, target, stream, rank, unbuffered };
+                    resumed.captures.push(capture);
+                }
+                ShepherdEnd::Input => resumed.input = Some(PipeWriter::from(file)),
+                ShepherdEnd::Terminal => {
+                    let joined = self.join_terminal(rank, &files, file);
+                    let joined = joined.map_err(StartError::Terminal)?;
+                    resumed.captures.push(joined.capture);
+                    resumed.input = joined.input;
+                    resumed.terminal = Some(joined.terminal);
+                }
+            }
+        }
+        Ok(resumed)
+    }
+
+    /// The target of a captured stream.
+    fn target(&self, files: &TaskFiles, stream: Stream) -> Target {
+        match files.get(stream) {
+            Some(file) => Target::File(Arc::clone(file), self.options.stream(stream).label),
+            None => Target::Log(Arc::clone(&self.log)),
+        }
+    }
+
+    /// Makes a terminal for the task with rank `rank`. What it prints is standard output.
+    fn on_terminal(
+        &self,
+        rank: u32,
+        files: &TaskFiles,
+        options: &PtyOptions,
+    ) -> io::Result<TaskIo> {
+        if files.get(Stream::Stderr).is_none() {
+            lock(&self.log).eof(Stream::Stderr, rank);
+        }
+        let (task, shepherd) = Pty::open(options, &self.actor)?.into_sides();
+        let stream = || task.try_clone().map(TaskStream::Open);
+        let (stdin, stdout, stderr) = (Some(stream()?), stream()?, stream()?);
+        let Joined { capture, input, terminal } = self.join_terminal(rank, files, shepherd)?;
+        let terminal = Some((task, terminal));
+        Ok(TaskIo { stdin, stdout, stderr, captures: vec![capture], input, terminal })
+    }
+
+    /// Joins a terminal with the streams that a task without a terminal would have.
+    fn join_terminal(&self, rank: u32, files: &TaskFiles, shepherd: OwnedFd) -> io::Result<Joined> {
+        let target = self.target(files, Stream::Stdout);
+        let apart = OpenFiles::of_this_process();
+        let (pipe, output) = io::pipe()?;
+        let interactive = self.pty.as_ref().is_some_and(|pty| pty.interactive);
+        let unbuffered = interactive || self.options.stream(Stream::Stdout).unbuffered;
+        let pipe = apart.apart(pipe);
+        let capture = Capture { pipe, target, stream: Stream::Stdout, rank, unbuffered };
+        let (typed, input) = match self.takes_input() {
+            true => {
+                let (typed, input) = io::pipe()?;
+                (Some(apart.apart(typed)), Some(apart.apart(input)))
+            }
+            false => (None, None),
+        };
+        let terminal = Pty::join(shepherd, typed, apart.apart(output))?;
+        Ok(Joined { capture, input, terminal })
+    }
+
+    /// The output log.
+    pub(in crate::exec::shepherd) fn log(&self) -> SharedLog {
+        Arc::clone(&self.log)
+    }
+
+    /// Writes the first entries of the output log, for readers that start before any output.
+    pub(in crate::exec::shepherd) fn flush_log(&self) -> io::Result<()> {
+        lock(&self.log).flush()
+    }
+}
+
+fn open_shared(
+    job: &StartJob,
+    options: &IoOptions,
+    mut log: Option<&mut OutputLog>,
+) -> Result<TaskFiles, StartError> {
+    let ranks = match job.ntasks {
+        1 => "0".to_owned(),
+        ntasks => format!("[0-{}]", ntasks.saturating_sub(1)),
+    };
+    let mut opened: Option<(PathBuf, bool, Arc<OutputFile>)> = None;
+    let mut shared = |stream: Stream| -> Result<Option<Arc<OutputFile>>, StartError> {
+        let label = options.stream(stream).label;
+        let Some(template) = options.stream(stream).path.as_ref() else { return Ok(None) };
+        if let Some(log) = &mut log {
+            log.redirect(stream, &ranks, &render_for_all(template, job));
+        }
+        if is_per_task(template) {
+            return Ok(None);
+        }
+        let path = job.cwd.join(render(template, job, 0));
+        let file = match &opened {
+            Some((same, labeled, file)) if *same == path && *labeled == label => Arc::clone(file),
+            _ => Arc::new(OutputFile::new(open_emptied(&path, options.append)?, &path)),
+        };
+        opened = Some((path, label, Arc::clone(&file)));
+        Ok(Some(file))
+    };
+    Ok(TaskFiles { stdout: shared(Stream::Stdout)?, stderr: shared(Stream::Stderr)? })
+}
+
+/// Opens an output file, always for appending: tasks and streams that share a file must not overwrite
+/// each other's data.
+fn open_output(path: &Path) -> Result<File, StartError> {
+    open(path, Purpose::Append).map_err(cannot_open(path))
+}
+
+fn cannot_open(path: &Path) -> impl Fn(io::Error) -> StartError {
+    move |error| StartError::Output { path: path.to_owned(), error }
+}
+
+/// Opens an output file and truncates it, unless `append` is set.
+fn open_emptied(path: &Path, append: bool) -> Result<File, StartError> {
+    let file = open_output(path)?;
+    if !append && file.metadata().map_err(cannot_open(path))?.is_file() {
+        file.set_len(0).map_err(cannot_open(path))?;
+    }
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use jobtap_core::job::JobId;
+
+    #[test]
+    fn streams_share_a_file_unless_only_one_is_labeled() {
+        let directory = tempfile::tempdir().unwrap();
+        let cwd = directory.path().to_owned();
+        let job = StartJob { ntasks: 2, cwd, ..StartJob::new(JobId::new(1)) };
+        let shared = |options| {
+            let options = IoOptions::parse(&options).unwrap();
+            let mut log = OutputLog::in_file(tempfile::tempfile().unwrap(), 2, 1 << 20);
+            let TaskFiles { stdout, stderr } = open_shared(&job, &options, Some(&mut log)).unwrap();
+            Arc::ptr_eq(&stdout.unwrap(), &stderr.unwrap())
+        };
+        let file = |label: bool| json!({"type": "file", "path": "out", "label": label});
+        assert!(shared(json!({"output": {"stdout": file(false), "stderr": file(false)}})));
+        assert!(!shared(json!({"output": {"stdout": file(true), "stderr": file(false)}})));
+        let other = json!({"type": "file", "path": "err"});
+        assert!(!shared(json!({"output": {"stdout": file(false), "stderr": other}})));
+    }
+}

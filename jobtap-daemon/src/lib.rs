@@ -1,0 +1,22 @@
+//! The jobtap job manager without its commands: daemon, services, store and execution.
+//!
+//! `jobtap-manager` adds the commands, re-exports this crate, and is what a custom manager links. They are two
+//! crates so that they build in parallel: this one compiles at the same time as the dependencies that only the
+//! commands need.
+
+pub mod archive;
+pub mod clock;
+pub mod daemon;
+pub mod exec;
+mod fatal_signals;
+pub mod files;
+pub mod limited;
+pub mod linked;
+pub mod locale;
+pub mod open_files;
+pub mod rlimits;
+pub mod rpc;
+pub mod shown;
+pub mod stderr;
+pub mod store;
+pub mod users;

@@ -1,0 +1,183 @@
+//! `job-list.*`: queries about jobs.
+
+use jobtap_core::job::JobId;
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+/// The attributes that a request asks for. Flux responds with those alone, this manager with all of them.
+type Attributes = &'static [&'static str];
+
+/// All attributes.
+pub const ALL: Attributes = &["all"];
+
+/// Asks for the jobs that satisfy a constraint. `since` and `max_entries` are ignored unless they are numbers.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct List {
+    /// The maximum number of jobs, 1000 by default; 0 is no limit.
+    #[schemars(with = "Option<i64>")]
+    #[serde(default, deserialize_with = "integer", skip_serializing_if = "Option::is_none")]
+    pub max_entries: Option<i64>,
+    /// An RFC 31 constraint with the operators of Flux's job list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub constraint: Option<Value>,
+    /// The attributes wanted of each job.
+    #[serde(skip_deserializing, skip_serializing_if = "<[_]>::is_empty")]
+    pub attrs: Attributes,
+    /// Leaves out jobs that became inactive before this time, in seconds since the UNIX epoch.
+    #[schemars(with = "Option<f64>")]
+    #[serde(default, deserialize_with = "number", skip_serializing_if = "Option::is_none")]
+    pub since: Option<f64>,
+}
+
+/// A constraint as the commands build it: an object with one operator and its values.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Constraint {
+    /// All of these hold.
+    And(Vec<Constraint>),
+    /// One of these holds.
+    Or(Vec<Constraint>),
+    /// The job belongs to one of these users.
+    Userid(Vec<u32>),
+    /// The job has one of these names.
+    Name(Vec<String>),
+    /// The job is in one of these queues.
+    Queue(Vec<String>),
+    /// The job is in one of these states, bits of a [`StateSet`](jobtap_core::job::StateSet).
+    States(Vec<u64>),
+    /// The job has one of these results, bits of [`JobResult`](jobtap_core::job::JobResult) values.
+    Results(Vec<u64>),
+    /// The job has one of the ranks in these idsets.
+    Ranks(Vec<String>),
+    /// The job has one of the hosts in these hostlists.
+    Hostlist(Vec<String>),
+}
+
+impl From<Constraint> for Value {
+    fn from(constraint: Constraint) -> Self {
+        // An enum of lists of texts and numbers has a JSON form.
+        serde_json::to_value(constraint).unwrap_or_default()
+    }
+}
+
+fn integer<'de, D: Deserializer<'de>>(field: D) -> Result<Option<i64>, D::Error> {
+    Ok(Option::<Value>::deserialize(field)?.and_then(|value| value.as_i64()))
+}
+
+fn number<'de, D: Deserializer<'de>>(field: D) -> Result<Option<f64>, D::Error> {
+    Ok(Option::<Value>::deserialize(field)?.and_then(|value| value.as_f64()))
+}
+
+/// The response to [`List`]: the pending jobs by priority, then the running and the inactive jobs, the newest first.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Jobs {
+    /// The attributes of each job, an object.
+    pub jobs: Vec<Value>,
+}
+
+/// Asks for one job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ListId {
+    /// The job.
+    pub id: JobId,
+    /// The attributes wanted of it.
+    #[serde(skip_deserializing, skip_serializing_if = "<[_]>::is_empty")]
+    pub attrs: Attributes,
+}
+
+/// The response to [`ListId`].
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Job {
+    /// The job's attributes, an object.
+    pub job: Value,
+}
+
+/// Asks how many jobs there are in each state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GetStats {}
+
+/// The response to [`GetStats`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Stats {
+    /// The jobs of all queues.
+    #[serde(flatten)]
+    pub all: Tally,
+    /// The jobs of each queue that has had one.
+    pub queues: Vec<QueueTally>,
+}
+
+/// The jobs of one queue.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct QueueTally {
+    /// The queue's name.
+    pub name: String,
+    /// Its jobs.
+    #[serde(flatten)]
+    pub tally: Tally,
+}
+
+/// Asks for jobs as they change, as a stream. The first response has no job: a list that is requested after it misses
+/// nothing. Changes in quick succession are combined, and removed jobs are not reported.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Changes {}
+
+/// Asks for the names of users. Jobs have only their numbers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GetUsers {
+    /// The numbers of at most 256 users.
+    pub userids: Vec<u32>,
+}
+
+/// The response to [`GetUsers`]. Users that the system doesn't know, or doesn't look up in time, are left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Users {
+    /// The users that the system knows.
+    pub users: Vec<User>,
+}
+
+/// A user of the system.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct User {
+    /// The number.
+    pub userid: u32,
+    /// The name.
+    pub name: String,
+}
+
+/// The numbers of jobs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Tally {
+    /// The numbers of jobs by state.
+    pub job_states: States,
+    /// Inactive jobs that succeeded.
+    pub successful: u64,
+    /// Inactive jobs that failed.
+    pub failed: u64,
+    /// Inactive jobs that were canceled.
+    pub canceled: u64,
+    /// Inactive jobs that reached their time limit.
+    pub timeout: u64,
+    /// Jobs that were removed after they had become inactive.
+    pub inactive_purged: u64,
+}
+
+/// The number of jobs in each state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+#[expect(missing_docs, reason = "each field is named after its state")]
+pub struct States {
+    pub depend: u64,
+    pub priority: u64,
+    pub sched: u64,
+    pub run: u64,
+    pub cleanup: u64,
+    pub inactive: u64,
+    pub total: u64,
+}
