@@ -18,6 +18,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
+use std::rc::Rc;
 
 use jobtap_core::job::JobId;
 use rustix::cmsg_space;
@@ -87,10 +88,21 @@ struct Process {
 
 /// A task whose start a dead forker has not reported.
 pub(super) struct Unreported {
+    number: u64,
+    progress: Rc<Progress>,
     pub(super) job: JobId,
-    pub(super) begun: Begun,
     /// The report of its process, unless the task is plain.
     pub(super) report: Option<TaskReport>,
+}
+
+impl Unreported {
+    /// Whether the process of the task has begun. To be asked again while it has perhaps.
+    pub(super) fn begun(&mut self) -> Begun {
+        match (self.progress.begun(self.number), &mut self.report) {
+            (Begun::Perhaps, Some(report)) => report.begun(),
+            (begun, _) => begun,
+        }
+    }
 }
 
 /// An event of the forker that the shepherd has to handle.
@@ -242,17 +254,15 @@ impl Forker {
             }
         }
         let reports = self.take_reports();
-        let process = self.process.take();
+        let Some(process) = self.process.take() else { return (reports, Vec::new()) };
         self.unsent.clear();
         self.ended.clear();
-        let unreported = |(number, Requested { job, mut report })| {
-            let unbegun = process.as_ref().is_some_and(|died| died.progress.is_unbegun(number));
-            let begun = match &mut report {
-                _ if unbegun => Begun::No,
-                Some(report) => report.begun(),
-                None => Begun::Perhaps,
-            };
-            Unreported { job, begun, report }
+        let progress = Rc::new(process.progress);
+        let unreported = |(number, Requested { job, report })| Unreported {
+            number,
+            progress: progress.clone(),
+            job,
+            report,
         };
         let requested = std::mem::take(&mut self.requested);
         (reports, requested.into_iter().map(unreported).collect())

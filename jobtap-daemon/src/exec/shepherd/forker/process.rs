@@ -193,7 +193,7 @@ impl ForkerProcess {
             return self.report(ForkerReport::NotForked { number, errno }).await;
         }
         let started = match report {
-            None => task::spawn(spawn, &theirs),
+            None => task::spawn(number, spawn, &theirs, progress),
             Some(report) => system::fork(move || task::run(spawn, report, theirs)),
         };
         match started {

@@ -15,13 +15,16 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
-use rustix::process::{Pid, Rlimit, getpid, ioctl_tiocsctty, setrlimit, setsid};
+use rustix::process::{
+    Pid, Rlimit, WaitOptions, getpid, ioctl_tiocsctty, setrlimit, setsid, waitpid,
+};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::super::files::user_file::{for_task, open};
+use super::progress::Progress;
 use super::request::{FileUse, Spawn, Standard};
-use super::system::{self, close_others};
+use super::system::{self, Program, Unexecuted, close_others};
 use crate::open_files::OpenFiles;
 use crate::rlimits::RESOURCES;
 
@@ -32,8 +35,13 @@ const NOT_EXECUTED: i32 = 127;
 const PMI_FD: &str = "PMI_FD";
 
 /// Starts the process of a [plain](Spawn::is_plain) task, which executes its program when this returns. An error says
-/// why it can't. This is much faster than a fork: the system copies nothing of this process.
-pub(super) fn spawn(spawn: Spawn, files: &[(FileUse, OwnedFd)]) -> io::Result<Pid> {
+/// why it can't.
+pub(super) fn spawn(
+    number: u64,
+    spawn: Spawn,
+    files: &[(FileUse, OwnedFd)],
+    progress: &Progress,
+) -> io::Result<Pid> {
     let mut variables = spawn.env;
     let mut streams = Vec::new();
     for (used, file) in files {
@@ -52,8 +60,17 @@ pub(super) fn spawn(spawn: Spawn, files: &[(FileUse, OwnedFd)]) -> io::Result<Pi
     let program = text(spawn.program.as_os_str().as_bytes())?;
     let directory = text(spawn.directory.as_os_str().as_bytes())?;
     let start = |program: &CStr, args: &[CString]| {
-        let words = (program, args, env.as_slice());
-        OpenFiles::of_this_process().lowered(|| system::spawn(words, &directory, &streams))
+        let (env, directory, streams) = (env.as_slice(), directory.as_c_str(), streams.as_slice());
+        let pid = progress.pid_place();
+        let program = Program { program, args, env, directory, streams, pid };
+        let started = OpenFiles::of_this_process().lowered(|| system::spawn(&program))?;
+        started.map_err(|Unexecuted { pid, error }| {
+            // While the shepherd could take it for the task, it isn't reaped.
+            if progress.begin(number).is_ok() {
+                let _ = waitpid(Some(pid), WaitOptions::empty());
+            }
+            error
+        })
     };
     match start(&program, &args) {
         // A script without a line that names its interpreter is run by the shell, as shells do.

@@ -12,15 +12,12 @@ use tokio::time::timeout;
 
 use super::super::message::Execution;
 
-/// How long a new process may take to write its id, which is the first thing that it does.
-const FIRST_WORDS: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
-
 /// How far the start of a process had come when its forker died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::exec::shepherd) enum Begun {
     /// There is no process, or it has ended without executing its program.
     No,
-    /// It may execute its program.
+    /// There may be a process, which hasn't written its id yet.
     Perhaps,
     /// It is this process.
     Yes(Pid),
@@ -40,10 +37,11 @@ impl TaskReport {
     }
 
     /// How far the start had come. To be called when the forker has died.
-    pub(in crate::exec::shepherd) fn begun(&mut self) -> Begun {
+    pub(super) fn begun(&mut self) -> Begun {
         let mut pid = [0; size_of::<i32>()];
         // While the pipe is open there is a process.
-        if !self.is_ready() {
+        let mut waiting = [PollFd::new(&self.pipe, PollFlags::IN)];
+        if !poll(&mut waiting, Some(&Timespec::default())).is_ok_and(|ready| ready > 0) {
             return Begun::Perhaps;
         }
         if self.pipe.read_exact(&mut pid).is_err() {
@@ -51,12 +49,6 @@ impl TaskReport {
         }
         self.id = 0;
         Pid::from_raw(i32::from_ne_bytes(pid)).map_or(Begun::Perhaps, Begun::Yes)
-    }
-
-    /// Waits for the id, or for the end.
-    fn is_ready(&self) -> bool {
-        let mut waiting = [PollFd::new(&self.pipe, PollFlags::IN)];
-        poll(&mut waiting, Some(&FIRST_WORDS)).is_ok_and(|ready| ready > 0)
     }
 
     /// Returns a future that waits until it is known whether the process executes its program.

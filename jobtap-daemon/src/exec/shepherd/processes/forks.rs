@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use jobtap_core::job::JobId;
-use rustix::process::{Pid, Signal, WaitOptions, getsid, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 
 use super::super::forker::{Begun, ForkerEvent, Unreported};
 use super::super::launch::NotForked;
@@ -12,10 +11,10 @@ use super::reap::is_alive;
 use super::signals::send;
 use crate::stderr;
 
-/// How often to look for the process of a task that a dead forker may have started.
+/// How often to look whether the process of a task that a dead forker may have started has written its id.
 const LOOKS: usize = 200;
 
-/// The pause between two looks. A process executes its program within a millisecond, unless the system is very busy.
+/// The pause between two looks. A process writes its id at once, unless the system is very busy.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
 impl Shepherd {
@@ -43,35 +42,27 @@ impl Shepherd {
         }
     }
 
-    /// Continues a stopped forker, and handles its death. `others_reaped` says whether a child was reaped just now that
-    /// isn't known.
-    pub(super) fn check_forker(&mut self, others_reaped: bool) {
+    /// Continues a stopped forker, and handles its death.
+    pub(super) fn check_forker(&mut self) {
         let Some(forker) = self.forker.pid() else { return };
         match waitpid(Some(forker), WaitOptions::NOHANG | WaitOptions::UNTRACED) {
             // A job may have stopped it, and the other jobs need it.
             Ok(Some((_, status))) if status.stopped() => send(forker, Signal::CONT),
-            Ok(Some(_)) => self.forker_died(others_reaped),
+            Ok(Some(_)) => self.forker_died(),
             _ => {}
         }
     }
 
-    /// Takes over what a dead forker has left, and starts another one. Its children are the shepherd's now. None was
-    /// reaped yet, unless `others_reaped`.
-    pub(super) fn forker_died(&mut self, others_reaped: bool) {
+    /// Takes over what a dead forker has left, and starts another one. Its children are the shepherd's now.
+    pub(super) fn forker_died(&mut self) {
         let has_served = self.forker.has_served();
         let (reports, requested) = self.forker.reaped();
         for report in reports {
             self.reported(report);
         }
-        for Unreported { job, begun, report } in requested {
-            let begun = match begun {
-                Begun::Perhaps => match self.look_for_task(job) {
-                    // It may be the one that was reaped.
-                    Begun::No if others_reaped => Begun::Perhaps,
-                    found => found,
-                },
-                begun => begun,
-            };
+        for mut unreported in requested {
+            let begun = self.settled(&mut unreported);
+            let Unreported { job, report, .. } = unreported;
             match begun {
                 Begun::Yes(pid) => self.started(job, pid, report),
                 Begun::No => self.not_forked(job, NotForked::Again),
@@ -85,74 +76,27 @@ impl Shepherd {
         }
     }
 
-    /// Looks for the process of a job's task among the children that a dead forker has left. A task leads a session and
-    /// has the token of its job. Until it executes its program it has the environment of the forker, so it is looked for
-    /// several times as long as a child that lives is nobody's. A child that has exited has no environment.
-    fn look_for_task(&self, id: JobId) -> Begun {
+    /// Waits until it is known whether a dead forker has begun a task. What its process does first is to write its id,
+    /// so that it hasn't begun if the id isn't there while no child lives that could write it.
+    fn settled(&self, unreported: &mut Unreported) -> Begun {
         for look in 0..LOOKS {
             if look > 0 {
                 std::thread::sleep(BETWEEN_LOOKS);
             }
-            let Ok(mut children) = self.all_orphans() else { return Begun::Perhaps };
-            children.retain(|pid| !self.killed_orphans.contains(pid));
-            let seen = children.into_iter().map(|pid| Child {
-                pid,
-                job: self.job_of(pid),
-                leads_session: getsid(Some(pid)) == Ok(pid),
-                is_alive: is_alive(pid),
-            });
-            if let Some(begun) = begun_by(&seen.collect::<Vec<_>>(), id) {
-                return begun;
+            let may_write = self.has_unknown_child();
+            match unreported.begun() {
+                Begun::Perhaps if !may_write => return Begun::No,
+                Begun::Perhaps => {}
+                begun => return begun,
             }
         }
         Begun::Perhaps
     }
-}
 
-/// A child that a dead forker may have left.
-struct Child {
-    pid: Pid,
-    /// The job whose token it has.
-    job: Option<JobId>,
-    leads_session: bool,
-    is_alive: bool,
-}
-
-/// Decides from all children whether the task of this job has begun. `None` while a living child may still become it.
-fn begun_by(children: &[Child], id: JobId) -> Option<Begun> {
-    if let Some(task) = children.iter().find(|child| child.job == Some(id) && child.leads_session) {
-        return Some(Begun::Yes(task.pid));
-    }
-    let may_be_it = || children.iter().filter(|child| child.job.is_none_or(|job| job == id));
-    if may_be_it().next().is_none() {
-        return Some(Begun::No);
-    }
-    (!may_be_it().any(|child| child.is_alive)).then_some(Begun::Perhaps)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ID: JobId = JobId::new(7);
-
-    fn child(job: Option<u64>, leads_session: bool, is_alive: bool) -> Child {
-        let pid = Pid::from_raw(9).unwrap();
-        Child { pid, job: job.map(JobId::new), leads_session, is_alive }
-    }
-
-    #[test]
-    fn a_task_has_not_begun_only_if_no_child_can_be_it() {
-        let begun = |children: &[Child]| begun_by(children, ID);
-        let other = || child(Some(8), true, true);
-        assert_eq!(begun(&[]), Some(Begun::No));
-        assert_eq!(begun(&[other()]), Some(Begun::No));
-        let pid = Pid::from_raw(9).unwrap();
-        assert_eq!(begun(&[other(), child(Some(7), true, true)]), Some(Begun::Yes(pid)));
-        // It executes its program, or leads no session yet.
-        assert_eq!(begun(&[other(), child(None, false, true)]), None);
-        assert_eq!(begun(&[child(Some(7), false, true)]), None);
-        // One that has exited has no environment any more.
-        assert_eq!(begun(&[other(), child(None, true, false)]), Some(Begun::Perhaps));
+    /// Whether a child lives, or may live, that belongs to no job. A new process has the environment of its forker until
+    /// it executes its program.
+    fn has_unknown_child(&self) -> bool {
+        let is_unknown = |pid: Pid| is_alive(pid) && self.job_of(pid).is_none();
+        self.all_orphans().map_or(true, |children| children.into_iter().any(is_unknown))
     }
 }

@@ -14,19 +14,19 @@ use crate::exec::{KillPolicy, signals};
 impl Shepherd {
     /// Reaps the children that have exited: tasks, and orphans.
     pub(in crate::exec::shepherd) fn reap(&mut self) {
-        self.check_forker(false);
+        self.check_forker();
         loop {
             if !self.jobs_with_groups.is_empty() {
                 self.update_groups();
             }
             let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) else { return };
             if self.forker.pid() == Some(pid) {
-                self.forker_died(false);
+                self.forker_died();
                 continue;
             }
             // It may be a child of a forker that has just died, whose reports come first.
             if !self.tasks.contains_key(&pid) {
-                self.check_forker(true);
+                self.check_forker();
             }
             self.reaped(pid, ExitStatus::from_raw(status.as_raw()));
         }
