@@ -409,6 +409,33 @@ mod tests {
 
     use super::*;
 
+    fn task(program: &str, args: &[&str], dir: &std::path::Path) -> Spawn {
+        Spawn {
+            job: JobId::new(7),
+            rank: 0,
+            record: None,
+            program: program.into(),
+            directory: dir.to_owned(),
+            args: args.iter().map(|&arg| arg.to_owned()).collect(),
+            env: Vec::new(),
+            cpus: None,
+            limits: Vec::new(),
+            user: None,
+            opens: Vec::new(),
+        }
+    }
+
+    /// The threads of a process, of which one serves the forker in a test.
+    fn threads(pid: Pid, of_each: impl Fn(std::path::PathBuf) -> bool) -> bool {
+        let threads = fs::read_dir(format!("/proc/{}/task", pid.as_raw_pid())).unwrap();
+        threads.map(|thread| thread.unwrap().path()).all(of_each)
+    }
+
+    fn killed(pid: Pid) {
+        kill_process(pid, Signal::KILL).unwrap();
+        waitpid(Some(pid), WaitOptions::empty()).unwrap();
+    }
+
     #[test]
     fn what_a_dead_forker_has_reported_is_read_to_its_end() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -416,40 +443,51 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut forker = Forker::for_test(dir.path(), "reported").unwrap();
         let done = dir.path().join("done");
-        let spawn = Spawn {
-            job: JobId::new(7),
-            rank: 0,
-            record: None,
-            program: "/usr/bin/touch".into(),
-            directory: dir.path().to_owned(),
-            args: vec!["touch".to_owned(), done.display().to_string()],
-            env: Vec::new(),
-            cpus: None,
-            limits: Vec::new(),
-            user: None,
-            opens: Vec::new(),
-        };
-        forker.spawn(spawn, &[]).unwrap();
+        let touch = task("/usr/bin/touch", &["touch", done.to_str().unwrap()], dir.path());
+        forker.spawn(touch, &[]).unwrap();
         drop(entered);
         // The socket takes requests only when the driver has seen it.
         runtime.block_on(forker.ready());
         assert!(forker.exchange().is_empty());
         // The forker reaps the process when it has reported its exit. The driver sees nothing of it.
         let pid = forker.pid().unwrap();
-        let threads = format!("/proc/{}/task", pid.as_raw_pid());
-        // In a test, a thread of its own serves the forker.
-        let has_children = || {
-            let threads = fs::read_dir(&threads).unwrap();
-            let mut children = threads.map(|thread| thread.unwrap().path().join("children"));
-            children.any(|children| !fs::read_to_string(children).unwrap().is_empty())
-        };
-        while !done.exists() || has_children() {
+        let has_no_child =
+            |thread: std::path::PathBuf| fs::read(thread.join("children")).unwrap().is_empty();
+        while !done.exists() || !threads(pid, has_no_child) {
             std::thread::yield_now();
         }
-        kill_process(pid, Signal::KILL).unwrap();
-        waitpid(Some(pid), WaitOptions::empty()).unwrap();
+        killed(pid);
         let (reports, unreported) = forker.reaped();
         assert!(matches!(reports[..], [ForkerEvent::Started { .. }, ForkerEvent::Exited { .. }]));
         assert!(unreported.is_empty());
+    }
+
+    #[test]
+    fn a_task_that_a_dead_forker_has_not_reported_is_known_though_it_has_exited() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let _entered = runtime.enter();
+        let dir = tempfile::tempdir().unwrap();
+        let mut forker = Forker::for_test(dir.path(), "unreported").unwrap();
+        for _ in 0..1000 {
+            forker.spawn(task("/bin/true", &["true"], dir.path()), &[]).unwrap();
+        }
+        // Its reports aren't read: it waits when the socket takes no more of them.
+        let pid = forker.pid().unwrap();
+        let is_asleep = |thread: std::path::PathBuf| {
+            fs::read_to_string(thread.join("stat")).is_ok_and(|stat| stat.contains(") S "))
+        };
+        let mut looks = 0;
+        while looks < 1000 {
+            let unsent = forker.unsent.len();
+            runtime.block_on(async { tokio::task::yield_now().await });
+            forker.send_waiting();
+            let is_still = unsent == forker.unsent.len() && threads(pid, is_asleep);
+            looks = if is_still { looks + 1 } else { 0 };
+        }
+        killed(pid);
+        let (_, mut unreported) = forker.reaped();
+        let begun: Vec<Begun> = unreported.iter_mut().map(Unreported::begun).collect();
+        let [Begun::Yes(_), rest @ ..] = &begun[..] else { panic!("{begun:?}") };
+        assert!(!rest.is_empty() && rest.iter().all(|begun| *begun == Begun::No), "{rest:?}");
     }
 }
