@@ -80,7 +80,7 @@ impl Mirror {
         let id = parts.id;
         let mut record = Record::submitted(id, Jobspec::unvalidated(Value::Null));
         record.job = parts.into_job();
-        record.job.logged.add(&Name::Submit);
+        record.job.kept_mut().logged.add(&Name::Submit);
         self.jobs.insert_active(Box::new(record));
     }
 
@@ -94,7 +94,7 @@ impl Mirror {
         let mut record = Record::stored(id, Jobspec::unvalidated(Value::Null));
         record.job = parts.into_job();
         // The replay of the events leads to the job's state.
-        record.job.state = State::New;
+        record.job.kept_mut().state = State::New;
         let failed = log.into_iter().filter_map(|entry| apply(&mut record, entry).err()).collect();
         self.jobs.insert_active(Box::new(record));
         self.refresh(id, now);
@@ -121,13 +121,14 @@ impl Mirror {
 
     /// The ids of the jobs that were accepted and aren't inactive, in order.
     pub fn active(&self) -> Vec<JobId> {
-        let active = |record: &Record| record.is_accepted() && record.job.state != State::Inactive;
+        let active =
+            |record: &Record| record.is_accepted() && record.job.state() != State::Inactive;
         self.jobs.active_where(active)
     }
 
     /// The ids of all jobs, in order.
     pub fn ids(&self) -> Vec<JobId> {
-        let mut ids: Vec<JobId> = self.jobs.records().map(|record| record.job.id).collect();
+        let mut ids: Vec<JobId> = self.jobs.records().map(|record| record.job.id()).collect();
         ids.sort_unstable();
         ids
     }
@@ -146,7 +147,7 @@ impl Mirror {
     /// Applies what the job manager says about a job now.
     pub fn refresh(&mut self, id: JobId, now: JobNow) {
         if let Some(record) = self.jobs.get_mut(id) {
-            let job = &mut record.job;
+            let job = record.job.kept_mut();
             (job.state, job.urgency, job.priority) = (now.state, now.urgency, now.priority);
         }
     }
@@ -154,29 +155,29 @@ impl Mirror {
     /// Replaces a job's jobspec, and returns the former one.
     pub fn replace_jobspec(&mut self, id: JobId, jobspec: Jobspec) -> Option<Jobspec> {
         let record = self.jobs.get_mut(id)?;
-        Some(std::mem::replace(&mut record.job.jobspec, jobspec))
+        Some(std::mem::replace(&mut record.job.kept_mut().jobspec, jobspec))
     }
 
     /// Replaces a job's jobspec if it was read as a whole, so that a job that waits for a long time takes little
     /// memory.
     pub fn close_jobspec(&mut self, id: JobId, jobspec: impl FnOnce() -> Jobspec) {
         if let Some(record) = self.jobs.get_mut(id)
-            && record.job.jobspec.is_open()
+            && record.job.kept().jobspec.is_open()
         {
-            record.job.jobspec = jobspec();
+            record.job.kept_mut().jobspec = jobspec();
         }
     }
 
     /// Replaces a job's resources.
     pub fn set_resources(&mut self, id: JobId, resources: Lent<Option<ResourceSet>>) {
         if let Some(record) = self.jobs.get_mut(id) {
-            record.job.resources = lent(resources, |r| r.map(without_scheduling));
+            record.job.kept_mut().resources = lent(resources, |r| r.map(without_scheduling));
         }
     }
 
     /// Whether a job's resources are known.
     pub fn has_resources(&self, id: JobId) -> bool {
-        self.jobs.get(id).is_some_and(|record| record.job.resources.is_set())
+        self.jobs.get(id).is_some_and(|record| record.job.kept().resources.is_set())
     }
 
     /// Checks whether a plugin's command can have an effect.
@@ -277,7 +278,7 @@ impl Mirror {
     /// Aborts the work that a job no longer waits for in its state, and returns it.
     pub fn abort_obsolete(&mut self, id: JobId) -> Vec<Obsolete> {
         let Some(record) = self.jobs.get_mut(id) else { return Vec::new() };
-        let state = record.job.state;
+        let state = record.job.state();
         let running = &mut record.async_work.running;
         let obsolete: Vec<Running> =
             running.extract_if(.., |running| running.is_obsolete(state)).collect();

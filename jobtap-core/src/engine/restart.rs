@@ -70,12 +70,12 @@ impl ReadJob {
     pub fn from_log(stored: StoredJob) -> Result<Self, RestoreError> {
         let id = stored.id;
         let mut record = Box::new(replay(stored)?);
-        if record.job.state == State::Inactive {
+        if record.job.state() == State::Inactive {
             let summary = summary::write(&record).into();
             return Ok(Self { id, record, summary: Some(summary) });
         }
         // Parses what would be parsed on first use: the scheduler needs it at once, and nothing else of the jobspec.
-        let _ = record.job.jobspec.queue();
+        let _ = record.job.kept().jobspec.queue();
         record.shrink();
         Ok(Self { id, record, summary: None })
     }
@@ -141,7 +141,7 @@ fn replay(stored: StoredJob) -> Result<Record, RestoreError> {
     if let Some(text) = &stored.resources {
         let resources =
             text.parse().map_err(|error| refuse(format!("failed to decode R: {error}")))?;
-        record.job.set_resources(resources);
+        record.job.kept_mut().set_resources(resources);
     }
     record.lines.exec = stored.exec_lines;
     *record.data = stored.data;
@@ -151,14 +151,14 @@ fn replay(stored: StoredJob) -> Result<Record, RestoreError> {
         record.lines.main += 1;
         if let Event::Submit(Submitted { is_versioned: false, .. }) = applied.event {
             // An eventlog without a version has no `validate`: its job was accepted before it was submitted.
-            record.job.state = State::Depend;
+            record.job.kept_mut().state = State::Depend;
         }
     }
     if !stored.annotations.is_empty() {
-        merge_annotations(&mut record.job.annotations, stored.annotations.clone());
+        merge_annotations(&mut record.job.kept_mut().annotations, stored.annotations.clone());
         record.stored_annotations = Some(Box::new(stored.annotations));
     }
-    if record.job.state == State::New {
+    if record.job.state() == State::New {
         return Err(refuse("job state (NEW) is invalid after replay".to_owned()));
     }
     Ok(record)
@@ -198,7 +198,7 @@ pub(super) fn start(core: &mut Core) {
 }
 
 fn log_jobs(effects: &mut Effects, jobs: &Jobs) {
-    let running = jobs.active_where(|record| record.job.state.is_running()).len();
+    let running = jobs.active_where(|record| record.job.state().is_running()).len();
     let newest = jobs.newest_id.unwrap_or(JobId::new(0));
     effects.log(Level::Info, format!("restart: {} jobs", jobs.len()));
     effects.log(Level::Info, format!("restart: {running} running jobs"));
@@ -212,7 +212,7 @@ pub(super) fn resume(core: &mut Core, id: JobId) {
     let Some(record) = jobs.get_mut(id) else {
         return;
     };
-    let state = record.job.state;
+    let state = record.job.state();
     if state == State::Sched {
         // Back to PRIORITY: other plugins may decide the priority now. This event comes before those that callbacks for
         // earlier jobs may have posted.
@@ -245,7 +245,7 @@ fn fail_without_resources(turn: &mut Turn, jobs: &mut Jobs, id: JobId) {
     let Some(record) = jobs.get(id) else {
         return;
     };
-    if record.allocation.is_lost() && record.job.state == State::Run {
+    if record.allocation.is_lost() && record.job.state() == State::Run {
         let note = "failed to reallocate R for running job";
         jobs.raise_fatal(turn, id, "scheduler-restart", note);
     }
@@ -268,9 +268,9 @@ fn resume_execution(
         return;
     }
     let started = record.job.has_event(&Name::Start);
-    if record.job.state == State::Cleanup {
+    if record.job.state() == State::Cleanup {
         // It may still have tasks: then these are ended, and the executor reports that.
-        if record.job.times.run().is_some() {
+        if record.job.kept().times.run().is_some() {
             exec::end_restored(turn, jobs, config, id);
         }
         return;
@@ -278,7 +278,7 @@ fn resume_execution(
     // If a start was requested, the executor finds the job, or starts it now if the request has never arrived.
     exec::execute(turn, jobs, timers, config, id, started);
     if started {
-        let since = jobs.get(id).and_then(|record| record.job.times.start());
+        let since = jobs.get(id).and_then(|record| record.job.kept().times.start());
         time_limit::arm(turn, jobs, timers, config, id, since.unwrap_or(turn.clock.now));
     }
 }

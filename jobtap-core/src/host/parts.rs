@@ -11,7 +11,8 @@ use serde_json::{Map, Value};
 
 use crate::eventlog::EventEntry;
 use crate::job::{
-    Flags, Job, JobId, KnownDependency, LoggedEvents, State, Times, Timestamp, Uid, Unread, Urgency,
+    Flags, Job, JobId, Kept, KnownDependency, LoggedEvents, State, Times, Timestamp, Uid, Unread,
+    Urgency,
 };
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
@@ -147,7 +148,7 @@ impl JobParts {
         if let Some(at) = self.t_start {
             times.note_start(at);
         }
-        Job {
+        Job::of(Kept {
             id: self.id,
             userid: self.userid,
             urgency: self.urgency,
@@ -162,8 +163,7 @@ impl JobParts {
             annotations: self.annotations.into(),
             logged,
             times,
-            overlay: Default::default(),
-        }
+        })
     }
 }
 

@@ -18,7 +18,7 @@ const MEMBER: &str = "annotations";
 /// The annotations of one job, possibly shared with an event. Boxed, since most pending jobs have none and then need
 /// only a pointer.
 #[derive(Clone, Default)]
-pub(crate) struct Annotations(Option<Box<Kept>>);
+pub struct Annotations(Option<Box<Kept>>);
 
 #[derive(Clone, Default)]
 struct Kept {
@@ -34,14 +34,14 @@ fn shown(context: &Context) -> &Map<String, Value> {
 
 impl Annotations {
     /// Annotations that `read` parses from `text` on first use.
-    pub(crate) fn unread(text: &str, read: fn(&str) -> Map<String, Value>) -> Self {
+    pub fn unread(text: &str, read: fn(&str) -> Map<String, Value>) -> Self {
         let own = Unread::new(text, read);
         Self(Some(Box::new(Kept { own, shared: None })))
     }
 
     /// Returns the context of an event that shows the annotations, and shares them with it. If there are none, it
     /// shows null.
-    pub(crate) fn show(&mut self) -> Context {
+    pub fn show(&mut self) -> Context {
         let Some(kept) = self.0.as_mut().filter(|kept| !kept.all().is_empty()) else {
             return Context::from([(MEMBER, Value::Null)]);
         };
@@ -55,7 +55,7 @@ impl Annotations {
     }
 
     /// Whether the job shares its annotations with the event that has this context.
-    pub(crate) fn is_shared_with(&self, context: &Context) -> bool {
+    pub fn is_shared_with(&self, context: &Context) -> bool {
         let shared = self.0.as_ref().and_then(|kept| kept.shared.as_ref());
         shared.is_some_and(|shared| shared.is_same(context))
     }

@@ -1,10 +1,10 @@
 //! A job as plugins see it ([`Job`]), and the values that it consists of: ids, states, urgencies, times and so on.
 
-mod annotations;
-mod overlay;
-mod times;
-mod unread;
-mod view;
+pub(crate) mod annotations;
+pub(crate) mod overlay;
+pub(crate) mod times;
+pub(crate) mod unread;
+pub(crate) mod view;
 
 pub use jobtap_domain::job::*;
 
@@ -13,4 +13,4 @@ pub(crate) use overlay::Change;
 pub(crate) use times::{Moment, Times};
 pub(crate) use unread::{Blank, Unread};
 pub use view::{Job, JobInfo};
-pub(crate) use view::{KnownDependency, LoggedEvents};
+pub(crate) use view::{Kept, KnownDependency, LoggedEvents};

@@ -15,7 +15,7 @@ use crate::jobspec::Jobspec;
 
 /// A change that a callback has asked for.
 #[derive(Debug)]
-pub(crate) enum Change {
+pub enum Change {
     /// An event was posted.
     Event(Name),
     /// The urgency was set.
@@ -41,7 +41,7 @@ struct Noted {
 /// The changes that a callback has asked for on one job. Most callbacks ask for no change, so the list is
 /// made when the first one comes.
 #[derive(Default)]
-pub(crate) struct Overlay(OnceCell<Box<FrozenVec<Box<Noted>>>>);
+pub struct Overlay(OnceCell<Box<FrozenVec<Box<Noted>>>>);
 
 impl fmt::Debug for Overlay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -52,18 +52,18 @@ impl fmt::Debug for Overlay {
 impl Overlay {
     /// Whether nothing was asked for.
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.get().is_none()
     }
 
     /// Notes a change that was asked for by the command at this place of the callback's commands.
-    pub(crate) fn note(&self, place: usize, change: Change) {
+    pub fn note(&self, place: usize, change: Change) {
         let all = self.0.get_or_init(Box::default);
         all.push(Box::new(Noted { place, undone: Cell::new(false), change }));
     }
 
     /// Hides what the commands from this place on asked for, or only their updates of the jobspec.
-    pub(crate) fn undo(&self, from: usize, only_updates: bool) {
+    pub fn undo(&self, from: usize, only_updates: bool) {
         for noted in self.0.get().into_iter().flat_map(|all| all.iter()) {
             let is_update = matches!(noted.change, Change::Jobspec(_));
             if noted.place >= from && (is_update || !only_updates) {
@@ -98,7 +98,7 @@ impl Overlay {
 
     /// The newest urgency.
     #[inline]
-    pub(crate) fn urgency(&self) -> Option<Urgency> {
+    pub fn urgency(&self) -> Option<Urgency> {
         self.newest(|change| match change {
             Change::Urgency(urgency) => Some(*urgency),
             _ => None,
@@ -106,7 +106,7 @@ impl Overlay {
     }
 
     /// All flags that were set.
-    pub(crate) fn flags(&self) -> Flags {
+    pub fn flags(&self) -> Flags {
         self.newest_first().fold(Flags::NONE, |flags, change| match change {
             Change::Flag(flag) => flags | *flag,
             _ => flags,
@@ -115,7 +115,7 @@ impl Overlay {
 
     /// The newest annotations.
     #[inline]
-    pub(crate) fn annotations(&self) -> Option<&Map<String, Value>> {
+    pub fn annotations(&self) -> Option<&Map<String, Value>> {
         self.newest(|change| match change {
             Change::Annotations(annotations) => Some(annotations),
             _ => None,
@@ -124,7 +124,7 @@ impl Overlay {
 
     /// The newest jobspec.
     #[inline]
-    pub(crate) fn jobspec(&self) -> Option<&Jobspec> {
+    pub fn jobspec(&self) -> Option<&Jobspec> {
         self.newest(|change| match change {
             Change::Jobspec(jobspec) => Some(&**jobspec),
             _ => None,
@@ -132,13 +132,13 @@ impl Overlay {
     }
 
     /// Whether an event of this name was posted.
-    pub(crate) fn has_event(&self, name: &str) -> bool {
+    pub fn has_event(&self, name: &str) -> bool {
         self.newest_first()
             .any(|change| matches!(change, Change::Event(posted) if *posted == *name))
     }
 
     /// True if the dependency was added, false if it was removed, whichever came last; `None` if neither.
-    pub(crate) fn dependency(&self, wanted: &str) -> Option<bool> {
+    pub fn dependency(&self, wanted: &str) -> Option<bool> {
         self.newest_first().find_map(|change| match change {
             Change::Dependency { description, open } if description == wanted => Some(*open),
             _ => None,
@@ -146,7 +146,7 @@ impl Overlay {
     }
 
     /// The dependencies that were added and not removed, in their order.
-    pub(crate) fn added_dependencies(&self) -> impl Iterator<Item = &str> {
+    pub fn added_dependencies(&self) -> impl Iterator<Item = &str> {
         let mut added: Vec<&str> = Vec::new();
         for change in self.newest_first() {
             if let Change::Dependency { description, open: true } = change

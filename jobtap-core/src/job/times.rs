@@ -6,10 +6,10 @@ use super::{State, Timestamp};
 
 /// The times at which a job entered its states, and at which its tasks started.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Times {
-    pub(crate) depend: Moment,
-    pub(crate) priority: Moment,
-    pub(crate) sched: Moment,
+pub struct Times {
+    pub depend: Moment,
+    pub priority: Moment,
+    pub sched: Moment,
     /// Boxed, since a pending job has none of them.
     later: Option<Box<Later>>,
 }
@@ -25,7 +25,7 @@ struct Later {
 
 impl Times {
     /// Notes that the job has entered a state.
-    pub(crate) fn enter(&mut self, state: State, at: Timestamp) {
+    pub fn enter(&mut self, state: State, at: Timestamp) {
         match state {
             State::New => {}
             State::Depend => self.depend = at.into(),
@@ -39,27 +39,27 @@ impl Times {
     }
 
     /// Notes that the tasks have started.
-    pub(crate) fn note_start(&mut self, at: Timestamp) {
+    pub fn note_start(&mut self, at: Timestamp) {
         self.later_mut().start = at.into();
     }
 
     /// When the job entered RUN.
-    pub(crate) fn run(&self) -> Option<Timestamp> {
+    pub fn run(&self) -> Option<Timestamp> {
         self.later.as_ref()?.run.get()
     }
 
     /// When the tasks were started. Prologs can delay this after the job has entered RUN.
-    pub(crate) fn start(&self) -> Option<Timestamp> {
+    pub fn start(&self) -> Option<Timestamp> {
         self.later.as_ref()?.start.get()
     }
 
     /// When the job entered CLEANUP.
-    pub(crate) fn cleanup(&self) -> Option<Timestamp> {
+    pub fn cleanup(&self) -> Option<Timestamp> {
         self.later.as_ref()?.cleanup.get()
     }
 
     /// When the job became inactive.
-    pub(crate) fn inactive(&self) -> Option<Timestamp> {
+    pub fn inactive(&self) -> Option<Timestamp> {
         self.later.as_ref()?.inactive.get()
     }
 
@@ -68,7 +68,7 @@ impl Times {
     }
 
     /// The times in seconds, from DEPEND to INACTIVE; the start of the tasks comes after RUN.
-    pub(crate) fn to_seconds(&self) -> [Option<f64>; 7] {
+    pub fn to_seconds(&self) -> [Option<f64>; 7] {
         let none = Later::default();
         let Later { run, start, cleanup, inactive } = self.later.as_deref().unwrap_or(&none);
         [&self.depend, &self.priority, &self.sched, run, start, cleanup, inactive]
@@ -76,7 +76,7 @@ impl Times {
     }
 
     /// The inverse of [`to_seconds`](Self::to_seconds).
-    pub(crate) fn from_seconds(times: [Option<f64>; 7]) -> Self {
+    pub fn from_seconds(times: [Option<f64>; 7]) -> Self {
         let [depend, priority, sched, run, start, cleanup, inactive] =
             times.map(|time| time.map(|at| Timestamp::from_secs(at).into()).unwrap_or_default());
         let later = Later { run, start, cleanup, inactive };
@@ -87,13 +87,13 @@ impl Times {
 
 /// A time that may not be known yet, in half the size of an `Option<Timestamp>`.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) struct Moment(Timestamp);
+pub struct Moment(Timestamp);
 
 impl Moment {
     const UNKNOWN: Self = Self(Timestamp::from_secs(f64::NEG_INFINITY));
 
     /// The time, if it is known.
-    pub(crate) fn get(self) -> Option<Timestamp> {
+    pub fn get(self) -> Option<Timestamp> {
         (self != Self::UNKNOWN).then_some(self.0)
     }
 

@@ -15,7 +15,7 @@ use crate::resource::ResourceSet;
 
 /// A value that is parsed from its text on first use. The default value, which most parts of a pending
 /// job have, takes no more than a pointer.
-pub(crate) struct Unread<T>(Option<Box<Part<T>>>);
+pub struct Unread<T>(Option<Box<Part<T>>>);
 
 struct Part<T> {
     value: LazyLock<T, Read<T>>,
@@ -26,7 +26,7 @@ struct Part<T> {
 type Read<T> = Box<dyn FnOnce() -> T + Send>;
 
 /// A type that can be [`Unread`].
-pub(crate) trait Blank: Default + Sized + 'static {
+pub trait Blank: Default + Sized + 'static {
     /// A reference to the default value.
     fn blank() -> &'static Self;
 }
@@ -52,7 +52,7 @@ impl Blank for Option<Arc<EventEntry>> {
 
 impl<T: Blank> Unread<T> {
     /// A value that `read` parses from `text` on first use.
-    pub(crate) fn new(text: &str, read: fn(&str) -> T) -> Self {
+    pub fn new(text: &str, read: fn(&str) -> T) -> Self {
         let text: Box<str> = text.into();
         Self::later(move || read(&text))
     }
@@ -60,24 +60,24 @@ impl<T: Blank> Unread<T> {
 
 impl<T> Unread<T> {
     /// Whether there is a value, or a way to read one.
-    pub(crate) fn is_set(&self) -> bool {
+    pub fn is_set(&self) -> bool {
         self.0.is_some()
     }
 
     /// A value that `read` returns on first use.
-    pub(crate) fn later(read: impl FnOnce() -> T + Send + 'static) -> Self {
+    pub fn later(read: impl FnOnce() -> T + Send + 'static) -> Self {
         Self(Some(Box::new(Part { value: LazyLock::new(Box::new(read)), written: None })))
     }
 
     /// Notes the text of the value as it was stored.
-    pub(crate) fn note_written(&mut self, text: &str) {
+    pub fn note_written(&mut self, text: &str) {
         if let Some(part) = &mut self.0 {
             part.written = Some(text.into());
         }
     }
 
     /// The text of the value as it was stored, if it is known and the value has not been changed since.
-    pub(crate) fn written(&self) -> Option<&str> {
+    pub fn written(&self) -> Option<&str> {
         self.0.as_ref()?.written.as_deref()
     }
 }

@@ -35,43 +35,67 @@ use crate::resource::ResourceSet;
 /// ```
 #[derive(Debug)]
 pub struct Job {
-    pub(crate) id: JobId,
-    pub(crate) userid: Uid,
-    pub(crate) urgency: Urgency,
-    pub(crate) flags: Flags,
-    pub(crate) state: State,
-    pub(crate) priority: Option<u32>,
-    pub(crate) t_submit: Timestamp,
-    pub(crate) jobspec: Jobspec,
-    pub(crate) resources: Unread<Option<Arc<ResourceSet>>>,
-    pub(crate) end_event: Unread<Option<Arc<EventEntry>>>,
-    pub(crate) dependencies: ThinVec<KnownDependency>,
-    pub(crate) annotations: Annotations,
-    pub(crate) logged: LoggedEvents,
-    pub(crate) times: Times,
+    kept: Kept,
     /// The changes that the current callback has asked for. The engine clears them after the callback.
-    pub(crate) overlay: Overlay,
+    overlay: Overlay,
+}
+
+/// What a host keeps of a job: all that its methods show, without the changes of the current callback.
+#[derive(Debug)]
+pub struct Kept {
+    pub id: JobId,
+    pub userid: Uid,
+    pub urgency: Urgency,
+    pub flags: Flags,
+    pub state: State,
+    pub priority: Option<u32>,
+    pub t_submit: Timestamp,
+    pub jobspec: Jobspec,
+    pub resources: Unread<Option<Arc<ResourceSet>>>,
+    pub end_event: Unread<Option<Arc<EventEntry>>>,
+    pub dependencies: ThinVec<KnownDependency>,
+    pub annotations: Annotations,
+    pub logged: LoggedEvents,
+    pub times: Times,
+}
+
+impl Kept {
+    /// Sets R without its `scheduling` key, which is private to the scheduler and can be large; the stored R keeps
+    /// it. Flux hides it from plugins, too.
+    pub fn set_resources(&mut self, mut resources: ResourceSet) {
+        resources.set_scheduling(None);
+        *self.resources = Some(Arc::new(resources));
+    }
+
+    /// Like [`set_resources`](Self::set_resources), for an R that has just been written as `text`.
+    pub fn set_written_resources(&mut self, resources: ResourceSet, text: &str) {
+        let is_all_of_it = resources.scheduling().is_none();
+        self.set_resources(resources);
+        if is_all_of_it {
+            self.resources.note_written(text);
+        }
+    }
 }
 
 /// A dependency of a job by its description. It stays known after its removal, so that a description can be added
 /// only once per job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct KnownDependency {
-    pub(crate) description: Box<str>,
-    pub(crate) open: bool,
+pub struct KnownDependency {
+    pub description: Box<str>,
+    pub open: bool,
 }
 
 /// The names of the events in a job's eventlog. Names that the manager knows take one bit each, since
 /// every job has this value for its whole life.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct LoggedEvents {
+pub struct LoggedEvents {
     known: u32,
     #[serde(default, skip_serializing_if = "ThinVec::is_empty")]
     others: ThinVec<Box<str>>,
 }
 
 impl LoggedEvents {
-    pub(crate) fn add(&mut self, name: &Name) {
+    pub fn add(&mut self, name: &Name) {
         match name.bit() {
             Some(bit) => self.known |= bit,
             None if self.has(name) => {}
@@ -79,7 +103,7 @@ impl LoggedEvents {
         }
     }
 
-    pub(crate) fn has(&self, name: &Name) -> bool {
+    pub fn has(&self, name: &Name) -> bool {
         match name.bit() {
             Some(bit) => self.known & bit != 0,
             None => self.others.iter().any(|other| **other == *name.as_str()),
@@ -95,60 +119,100 @@ impl LoggedEvents {
 }
 
 impl Job {
+    /// The job of which a host keeps this.
+    #[doc(hidden)]
+    pub fn of(kept: Kept) -> Self {
+        Self { kept, overlay: Overlay::default() }
+    }
+
+    /// What the host keeps of it.
+    #[doc(hidden)]
+    #[inline]
+    pub fn kept(&self) -> &Kept {
+        &self.kept
+    }
+
+    /// Like [`kept`](Self::kept), to change it. Handlers have `&Job`, so only the host can.
+    #[doc(hidden)]
+    #[inline]
+    pub fn kept_mut(&mut self) -> &mut Kept {
+        &mut self.kept
+    }
+
+    /// What the current callback has asked for.
+    #[doc(hidden)]
+    #[inline]
+    pub fn overlay(&self) -> &Overlay {
+        &self.overlay
+    }
+
+    /// Forgets what the current callback has asked for.
+    #[doc(hidden)]
+    pub fn clear_overlay(&mut self) {
+        self.overlay = Overlay::default();
+    }
+
     /// A copy of the job with another jobspec.
-    pub(crate) fn with_jobspec(&self, jobspec: Jobspec) -> Self {
-        Self {
+    #[doc(hidden)]
+    pub fn with_jobspec(&self, jobspec: Jobspec) -> Self {
+        let kept = &self.kept;
+        Self::of(Kept {
             jobspec,
-            resources: self.resources.clone(),
-            end_event: self.end_event.clone(),
-            dependencies: self.dependencies.clone(),
-            annotations: self.annotations.clone(),
-            logged: self.logged.clone(),
-            times: self.times.clone(),
-            overlay: Overlay::default(),
-            ..*self
-        }
+            resources: kept.resources.clone(),
+            end_event: kept.end_event.clone(),
+            dependencies: kept.dependencies.clone(),
+            annotations: kept.annotations.clone(),
+            logged: kept.logged.clone(),
+            times: kept.times.clone(),
+            ..*kept
+        })
     }
 
     /// The job's id.
+    #[inline]
     pub fn id(&self) -> JobId {
-        self.id
+        self.kept.id
     }
 
     /// The user who submitted it.
+    #[inline]
     pub fn userid(&self) -> Uid {
-        self.userid
+        self.kept.userid
     }
 
     /// The urgency, 0 to 31 (RFC 30).
     #[inline]
     pub fn urgency(&self) -> Urgency {
-        self.overlay.urgency().unwrap_or(self.urgency)
+        self.overlay.urgency().unwrap_or(self.kept.urgency)
     }
 
     /// The submit flags.
+    #[inline]
     pub fn flags(&self) -> Flags {
-        self.flags | self.overlay.flags()
+        self.kept.flags | self.overlay.flags()
     }
 
     /// The state, after the event that led to this callback was applied.
+    #[inline]
     pub fn state(&self) -> State {
-        self.state
+        self.kept.state
     }
 
     /// The priority; `None` until it is set for the first time.
+    #[inline]
     pub fn priority(&self) -> Option<u32> {
-        self.priority
+        self.kept.priority
     }
 
     /// The time of submission.
+    #[inline]
     pub fn t_submit(&self) -> Timestamp {
-        self.t_submit
+        self.kept.t_submit
     }
 
     /// When the job got its resources: the time of the `alloc` event, Flux's `t_run`. `None` before.
     pub fn t_alloc(&self) -> Option<Timestamp> {
-        self.times.run()
+        self.kept.times.run()
     }
 
     /// When its tasks were started: the time of the `start` event. `None` before, and for a job that ended
@@ -165,59 +229,44 @@ impl Job {
     /// }
     /// ```
     pub fn t_start(&self) -> Option<Timestamp> {
-        self.times.start()
+        self.kept.times.start()
     }
 
     /// When the job entered CLEANUP: when its tasks finished, or when a fatal exception ended it. `None`
     /// before.
     pub fn t_cleanup(&self) -> Option<Timestamp> {
-        self.times.cleanup()
+        self.kept.times.cleanup()
     }
 
     /// When the job became inactive. `None` before.
     pub fn t_inactive(&self) -> Option<Timestamp> {
-        self.times.inactive()
+        self.kept.times.inactive()
     }
 
     /// The jobspec with all updates applied, without the environment.
+    #[inline]
     pub fn jobspec(&self) -> &Jobspec {
-        self.overlay.jobspec().unwrap_or(&self.jobspec)
+        self.overlay.jobspec().unwrap_or(&self.kept.jobspec)
     }
 
     /// The resources that are allocated to the job, without R's `scheduling` key; `None` before the `alloc` event.
     /// They stay available when the job is inactive.
     pub fn resources(&self) -> Option<&ResourceSet> {
-        self.resources.as_deref()
-    }
-
-    /// Sets R without its `scheduling` key, which is private to the scheduler and can be large; the stored R keeps
-    /// it. Flux hides it from plugins, too.
-    pub(crate) fn set_resources(&mut self, mut resources: ResourceSet) {
-        resources.set_scheduling(None);
-        *self.resources = Some(Arc::new(resources));
-    }
-
-    /// Like [`set_resources`](Self::set_resources), for an R that has just been written as `text`.
-    pub(crate) fn set_written_resources(&mut self, resources: ResourceSet, text: &str) {
-        let is_all_of_it = resources.scheduling().is_none();
-        self.set_resources(resources);
-        if is_all_of_it {
-            self.resources.note_written(text);
-        }
+        self.kept.resources.as_deref()
     }
 
     /// The event that moved the job to CLEANUP: `finish`, or the first fatal `exception`.
     pub fn end_event(&self) -> Option<&EventEntry> {
-        self.end_event.as_deref()
+        self.kept.end_event.as_deref()
     }
 
     /// The descriptions of the dependencies that the job is still waiting for.
     pub fn dependencies(&self) -> impl Iterator<Item = &str> {
-        let open = self.dependencies.iter().filter(|known| {
+        let open = self.kept.dependencies.iter().filter(|known| {
             known.open && self.overlay.dependency(&known.description) != Some(false)
         });
         let is_new =
-            |name: &&str| self.dependencies.iter().all(|known| *known.description != **name);
+            |name: &&str| self.kept.dependencies.iter().all(|known| *known.description != **name);
         open.map(|known| &*known.description)
             .chain(self.overlay.added_dependencies().filter(is_new))
     }
@@ -225,7 +274,7 @@ impl Job {
     /// The annotations, which are shown to users and not kept in the eventlog. `sched` belongs to the
     /// scheduler and `user` to the user.
     pub fn annotations(&self) -> &Map<String, Value> {
-        self.overlay.annotations().unwrap_or(&self.annotations)
+        self.overlay.annotations().unwrap_or(&self.kept.annotations)
     }
 
     /// Whether the job's eventlog has an event of this name, also from before a restart.
@@ -239,17 +288,19 @@ impl Job {
     /// }
     /// ```
     pub fn event_posted(&self, name: impl AsRef<str>) -> bool {
-        self.logged.has_text(name.as_ref()) || self.overlay.has_event(name.as_ref())
+        self.kept.logged.has_text(name.as_ref()) || self.overlay.has_event(name.as_ref())
     }
 
     /// Whether a fatal exception has ended the job.
-    pub(crate) fn is_ended_by_exception(&self) -> bool {
-        self.end_event.as_deref().is_some_and(|end| end.name == Name::Exception)
+    #[doc(hidden)]
+    pub fn is_ended_by_exception(&self) -> bool {
+        self.kept.end_event.as_deref().is_some_and(|end| end.name == Name::Exception)
     }
 
     /// Like [`event_posted`](Self::event_posted).
-    pub(crate) fn has_event(&self, name: &Name) -> bool {
-        self.logged.has(name) || self.overlay.has_event(name)
+    #[doc(hidden)]
+    pub fn has_event(&self, name: &Name) -> bool {
+        self.kept.logged.has(name) || self.overlay.has_event(name)
     }
 
     /// The result according to the [end event](Self::end_event); `None` before CLEANUP.
@@ -258,7 +309,7 @@ impl Job {
     /// timed out; anything else means failed. Listings also show a failed job as canceled or timed out if such an
     /// exception came after `finish`, while its epilog ran.
     pub fn result(&self) -> Option<JobResult> {
-        let end = self.end_event.as_deref()?;
+        let end = self.kept.end_event.as_deref()?;
         Some(match end.event() {
             Ok(Event::Finish { status: 0 }) => JobResult::Completed,
             Ok(Event::Exception(raised)) => JobResult::of_exception(raised.kind),
@@ -310,16 +361,16 @@ pub struct JobInfo {
 impl From<&Job> for JobInfo {
     fn from(job: &Job) -> Self {
         Self {
-            id: job.id,
-            userid: job.userid,
+            id: job.id(),
+            userid: job.userid(),
             urgency: job.urgency(),
-            state: job.state,
-            priority: job.priority,
-            t_submit: job.t_submit,
+            state: job.state(),
+            priority: job.priority(),
+            t_submit: job.t_submit(),
             t_alloc: job.t_alloc(),
             t_start: job.t_start(),
             jobspec: job.jobspec().clone(),
-            resources: (*job.resources).clone(),
+            resources: (*job.kept.resources).clone(),
         }
     }
 }

@@ -87,7 +87,7 @@ impl AllocQueues {
         job: &mut Record,
         priority: NonZeroU32,
     ) -> bool {
-        let (id, old) = (job.job.id, job.allocation.queued.replace(priority));
+        let (id, old) = (job.job.id(), job.allocation.queued.replace(priority));
         let mut new = false;
         for scheduled in &mut self.queues {
             if is_same_queue(&scheduled.name, queue.alloc_queue()) {
@@ -105,7 +105,7 @@ impl AllocQueues {
     pub(crate) fn remove(&mut self, job: &mut Record) {
         if let Some(priority) = job.allocation.queued.take() {
             for queue in &mut self.queues {
-                queue.remove(job.job.id, priority);
+                queue.remove(job.job.id(), priority);
             }
         }
     }
@@ -114,7 +114,7 @@ impl AllocQueues {
     pub(crate) fn set_aside(&mut self, job: &Record) {
         if let Some(priority) = job.allocation.queued {
             for queue in &mut self.queues {
-                queue.pending.set_aside(job.job.id, priority.get());
+                queue.pending.set_aside(job.job.id(), priority.get());
             }
         }
     }
@@ -174,7 +174,7 @@ impl AllocQueues {
     /// Whether a job was passed over for want of nodes.
     pub(crate) fn is_passed_over(&self, job: &Record) -> bool {
         let Some(priority) = job.allocation.queued else { return false };
-        self.queues.iter().any(|queue| queue.pending.is_aside(job.job.id, priority.get()))
+        self.queues.iter().any(|queue| queue.pending.is_aside(job.job.id(), priority.get()))
     }
 
     /// The jobs of each queue whose scheduler is online.
@@ -221,7 +221,7 @@ impl AllocQueues {
         if self.is_passed_over(job) {
             return Vec::new();
         }
-        let id = job.job.id;
+        let id = job.job.id();
         let has_job = |queue: &&Scheduled| {
             job.allocation.queued.is_some_and(|priority| queue.pending.contains(id, priority.get()))
         };

@@ -47,7 +47,7 @@ impl Allocation {
         let ends = Ends::new(now, self.in_use(jobs, now));
         let mut all = FxHashMap::default();
         for queue in self.alloc_queues.pending().filter(|queue| !queue.is_empty()) {
-            let spec = |id: JobId| Some((id, &jobs.get(id)?.job.jobspec));
+            let spec = |id: JobId| Some((id, &jobs.get(id)?.job.kept().jobspec));
             all.extend(estimate(&self.pool, now, &ends, queue.iter().filter_map(spec)));
         }
         all

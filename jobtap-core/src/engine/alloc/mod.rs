@@ -61,7 +61,7 @@ impl Allocation {
         let reclaimed =
             record.unreleased_resources().is_some_and(|allocated| self.pool.claim(allocated));
         if reclaimed {
-            self.allocated_jobs.insert(record.job.id);
+            self.allocated_jobs.insert(record.job.id());
         }
         reclaimed
     }
@@ -72,7 +72,7 @@ impl Allocation {
             && let Some(resources) = record.unreleased_resources()
         {
             self.pool.release(resources);
-            self.allocated_jobs.remove(&record.job.id);
+            self.allocated_jobs.remove(&record.job.id());
         }
     }
 

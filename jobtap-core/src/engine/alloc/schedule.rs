@@ -51,8 +51,8 @@ fn run_queue(
 ) -> bool {
     let now = turn.clock.now.as_secs();
     let jobspec = |id: JobId| {
-        let record = jobs.get(id).filter(|record| record.job.state == State::Sched)?;
-        Some(&record.job.jobspec)
+        let record = jobs.get(id).filter(|record| record.job.state() == State::Sched)?;
+        Some(&record.job.kept().jobspec)
     };
     // Taken apart: the scheduler changes the pool while it reads what is in use.
     let (allocated_jobs, retained) = (&alloc.allocated_jobs, &alloc.retained);
@@ -93,10 +93,10 @@ pub(crate) fn allocate_now(
     id: JobId,
 ) -> bool {
     let now = turn.clock.now.as_secs();
-    let Some(record) = jobs.get(id).filter(|record| record.job.state == State::Sched) else {
+    let Some(record) = jobs.get(id).filter(|record| record.job.state() == State::Sched) else {
         return false;
     };
-    match alloc.pool.allocate(&record.job.jobspec, now) {
+    match alloc.pool.allocate(&record.job.kept().jobspec, now) {
         Answer::Granted(resources) => {
             dequeue(jobs, alloc, id);
             grant(turn, jobs, alloc, id, resources);
@@ -122,7 +122,7 @@ fn grant(
     alloc.allocated_jobs.insert(id);
     let summary = resources.summary();
     if let Some(record) = jobs.get_mut(id) {
-        record.job.set_written_resources(resources, &text);
+        record.job.kept_mut().set_written_resources(resources, &text);
     }
     // In one commit with `alloc`, which is posted below: a restarted manager can't replay `alloc` without R.
     jobs.put(&mut turn.effects, id, "R", text);
@@ -139,7 +139,7 @@ pub(crate) fn force_resources(turn: &mut Turn, jobs: &mut Jobs, id: JobId, resou
     let Some(record) = jobs.get(id) else {
         return;
     };
-    let refusal = match (record.job.state, &*record.job.resources) {
+    let refusal = match (record.job.state(), &*record.job.kept().resources) {
         (State::Sched, None) => None,
         // A plugin gives the same R again when it is asked again after a restart.
         (State::Sched, Some(present)) if **present == without_scheduling(&resources) => return,
@@ -151,7 +151,7 @@ pub(crate) fn force_resources(turn: &mut Turn, jobs: &mut Jobs, id: JobId, resou
     }
     jobs.put(&mut turn.effects, id, "R", resources.to_json());
     if let Some(record) = jobs.get_mut(id) {
-        record.job.set_resources(resources);
+        record.job.kept_mut().set_resources(resources);
         if !record.set_flags.alloc_bypass && !record.pending_events.contains(&Name::SetFlags) {
             jobs.post(turn, id, Event::SetFlags(vec![JobFlag::AllocBypass]));
         }
@@ -168,8 +168,8 @@ fn without_scheduling(resources: &ResourceSet) -> ResourceSet {
 /// Puts a job in SCHED into its alloc queue, or takes it out: a job waits for resources while it has
 /// a priority above 0 and its queue is started. Returns whether it is new in the queue.
 fn enqueue(queues: &Queues, alloc_queues: &mut AllocQueues, record: &mut Record) -> bool {
-    let priority = record.job.priority.and_then(NonZeroU32::new);
-    match (priority, queues.of_job(&record.job.jobspec)) {
+    let priority = record.job.priority().and_then(NonZeroU32::new);
+    match (priority, queues.of_job(&record.job.kept().jobspec)) {
         (Some(priority), Ok(queue)) if queue.is_started() && !record.set_flags.alloc_bypass => {
             alloc_queues.insert(&queue, record, priority)
         }
@@ -192,7 +192,7 @@ pub(crate) fn enqueue_job(turn: &mut Turn, jobs: &mut Jobs, alloc: &mut Allocati
 
 /// [Enqueues](enqueue) or dequeues each job in SCHED, after a change of the queues.
 pub(crate) fn enqueue_all(turn: &mut Turn, jobs: &mut Jobs, alloc: &mut Allocation) {
-    for id in jobs.active_where(|record| record.job.state == State::Sched) {
+    for id in jobs.active_where(|record| record.job.state() == State::Sched) {
         enqueue_job(turn, jobs, alloc, id);
     }
 }

@@ -35,7 +35,7 @@ pub(crate) fn follow_state(core: &mut Core, id: JobId, fatal: bool) {
     let Some(record) = core.jobs.get_mut(id) else {
         return;
     };
-    let state = record.job.state;
+    let state = record.job.state();
     let work = &mut record.async_work;
     let obsolete: Vec<Running> =
         work.running.extract_if(.., |running| running.is_obsolete(state)).collect();
@@ -60,7 +60,7 @@ pub(crate) fn follow_state(core: &mut Core, id: JobId, fatal: bool) {
 pub(crate) fn at_end(core: &mut Core, plugin: PluginKey, job: JobId, work: RemoteWork) {
     match core.jobs.get_mut(job) {
         Some(record)
-            if record.job.state != State::Inactive && !record.job.is_ended_by_exception() =>
+            if record.job.state() != State::Inactive && !record.job.is_ended_by_exception() =>
         {
             record.async_work.at_end.push((plugin, work));
         }

@@ -122,10 +122,10 @@ pub(crate) fn check_first_use(
     let is_own =
         |(known, owner): &(Box<str>, PluginKey)| **known == *description && *owner == plugin;
     let is_closed = || {
-        let mut known = record.job.dependencies.iter();
+        let mut known = record.job.kept().dependencies.iter();
         known.any(|known| *known.description == *description && !known.open)
     };
-    let is_removed = match record.job.overlay.dependency(description) {
+    let is_removed = match record.job.overlay().dependency(description) {
         Some(open) => !open,
         None => record.dependency_owners.iter().any(is_own) && is_closed(),
     };

@@ -250,7 +250,8 @@ fn add_dependency(
     // The last plugin that asks is the owner: after a reload, that is the new instance.
     record.dependency_owners.retain(|(known, _)| **known != *description);
     record.dependency_owners.push((description.into(), plugin));
-    let known = record.job.dependencies.iter().any(|known| *known.description == *description);
+    let known =
+        record.job.kept().dependencies.iter().any(|known| *known.description == *description);
     // The event may also be posted already, if another plugin or an earlier callback has added the dependency.
     if !known && last_posted(record, description).is_none() {
         jobs.post(turn, job, Event::DependencyAdd { description });

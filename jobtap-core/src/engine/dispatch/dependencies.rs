@@ -86,7 +86,7 @@ pub(crate) fn recheck(
     let Some(job) = jobs.job(id) else {
         return;
     };
-    let dependencies = job.jobspec.dependencies().unwrap_or_default();
+    let dependencies = job.kept().jobspec.dependencies().unwrap_or_default();
     // The agenda is a stack: the first dependency is pushed last.
     for dependency in dependencies.into_iter().rev() {
         let purpose = if only.is_some() { Purpose::Introduce } else { Purpose::Recheck };

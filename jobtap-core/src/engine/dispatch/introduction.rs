@@ -37,8 +37,8 @@ fn introduce_inactive(agenda: &mut Agenda, jobs: &Jobs, plugins: &Plugins, key: 
         return;
     }
     // Jobs that have become inactive in this turn still have full records.
-    let fresh = jobs.records().filter(|record| record.job.state == State::Inactive);
-    let mut ids: Vec<JobId> = fresh.map(|record| record.job.id).collect();
+    let fresh = jobs.records().filter(|record| record.job.state() == State::Inactive);
+    let mut ids: Vec<JobId> = fresh.map(|record| record.job.id()).collect();
     ids.extend(jobs.summarized_ids());
     ids.sort_unstable();
     agenda.push(Work::IntroduceInactive(key, ids.into()));

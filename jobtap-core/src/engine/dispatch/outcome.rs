@@ -79,10 +79,10 @@ pub(crate) fn set_priority(turn: &mut Turn, jobs: &mut Jobs, id: JobId, priority
     };
     let job = &record.job;
     // Urgencies 0 and 31 override every plugin.
-    let value = job.urgency.forced_priority().unwrap_or(wanted);
+    let value = job.kept().urgency.forced_priority().unwrap_or(wanted);
     // A pending `priority` event may set another value, so that this one has to follow it.
-    let changed = job.priority != Some(value) || record.pending_events.contains(&Name::Priority);
-    match job.state {
+    let changed = job.priority() != Some(value) || record.pending_events.contains(&Name::Priority);
+    match job.state() {
         State::Priority => jobs.post(turn, id, Event::Priority { priority: value }),
         State::Sched if changed => jobs.post(turn, id, Event::Priority { priority: value }),
         _ => {}

@@ -12,14 +12,14 @@ use crate::job::{Change, Flags, Job, JobFlag, JobId, merge_annotations};
 pub(crate) fn note(jobs: &Jobs, place: usize, command: &Command) -> Option<JobId> {
     let (id, event) = posted_event(command)?;
     let job = &jobs.get(id)?.job;
-    let first = job.overlay.is_empty();
+    let first = job.overlay().is_empty();
     if !job.has_event(&event) {
-        job.overlay.note(place, Change::Event(event));
+        job.overlay().note(place, Change::Event(event));
     }
     if let Some(change) = change(job, command) {
-        job.overlay.note(place, change);
+        job.overlay().note(place, change);
     }
-    (first && !job.overlay.is_empty()).then_some(id)
+    (first && !job.overlay().is_empty()).then_some(id)
 }
 
 /// The event that a command posts, and the job that gets it.
@@ -80,7 +80,7 @@ fn change(job: &Job, command: &Command) -> Option<Change> {
 /// jobspec.
 pub(crate) fn undo(jobs: &Jobs, noted: &[JobId], from: usize, only_updates: bool) {
     for record in noted.iter().filter_map(|id| jobs.get(*id)) {
-        record.job.overlay.undo(from, only_updates);
+        record.job.overlay().undo(from, only_updates);
     }
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn undo(jobs: &Jobs, noted: &[JobId], from: usize, only_updates: bool
 pub(crate) fn clear(jobs: &mut Jobs, noted: Vec<JobId>) {
     for id in noted {
         if let Some(record) = jobs.get_mut(id) {
-            record.job.overlay = Default::default();
+            record.job.clear_overlay();
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::topic::TopicId;
 /// Asks all plugins for the priority of each job in PRIORITY and SCHED.
 pub(crate) fn ask_all(agenda: &mut Agenda, jobs: &Jobs) {
     let jobs =
-        jobs.active_where(|record| matches!(record.job.state, State::Priority | State::Sched));
+        jobs.active_where(|record| matches!(record.job.state(), State::Priority | State::Sched));
     agenda.push(Work::AskPriorities(jobs.into()));
 }
 

@@ -100,7 +100,7 @@ fn close_open(core: &mut Core, closed: &[(PluginKey, Arc<str>)], on_jobs: OnJobs
             continue;
         };
         record.subscribers.retain(|key| !keys.contains(key));
-        let state = record.job.state;
+        let state = record.job.state();
         if on_jobs == OnJobs::LeaveOpen {
             record.perilogs.disown_all(&keys);
             continue;

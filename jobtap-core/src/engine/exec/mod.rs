@@ -32,7 +32,7 @@ pub(super) const LAST_RELEASE: Event<'static> = Event::Release { ranks: "all", i
 
 /// Whether the jobspec asks for a simulation, in which the executor has no part.
 fn is_simulated(record: &Record) -> bool {
-    record.job.jobspec.is_simulated()
+    record.job.kept().jobspec.is_simulated()
 }
 
 /// Asks the executor to start a job, or to reattach to it: see [`ExecStart`].
@@ -67,8 +67,8 @@ pub(super) fn execute(
 fn start_command(record: &Record, reattach: bool) -> ExecCommand {
     let job = &record.job;
     // Parses a copy for the executor: the JSON value of the job's own jobspec would stay in memory while the job runs.
-    let (jobspec, resources) = (job.jobspec.opened(), (*job.resources).clone());
-    let (id, userid) = (job.id, job.userid);
+    let (jobspec, resources) = (job.kept().jobspec.opened(), (*job.kept().resources).clone());
+    let (id, userid) = (job.id(), job.userid());
     ExecCommand::Start(ExecStart { id, userid, jobspec, resources, reattach })
 }
 
@@ -113,7 +113,7 @@ fn catch_up(turn: &mut Turn, jobs: &mut Jobs, timers: &mut Timers, config: ExecC
         return;
     };
     let behind = std::mem::take(&mut record.execution.reattach) != Reattach::Done;
-    if behind && record.job.state == State::Run {
+    if behind && record.job.state() == State::Run {
         time_limit::rearm(turn, jobs, timers, config, id);
         time_limit::warn_if_missed(turn, jobs, config, id);
     }
@@ -283,7 +283,7 @@ fn finish(turn: &mut Turn, jobs: &mut Jobs, id: JobId, status: i32) {
     let Some(record) = jobs.get_mut(id) else {
         return;
     };
-    let ended = record.job.state == State::Cleanup;
+    let ended = record.job.state() == State::Cleanup;
     let said = record.job.end_event().and_then(EventEntry::exception);
     let said = said.and_then(|exception| exception.wait_status);
     let status = if ended && status == 0 && said.is_none() { EXITED_WITH_1 } else { status };

@@ -116,12 +116,12 @@ pub(super) fn start(
     let Some(record) = jobs.get_mut(id) else {
         return;
     };
-    let read = Script::read(&record.job.jobspec);
+    let read = Script::read(&record.job.kept().jobspec);
     let fault = read.as_ref().err().map(|error| format!("failed to initialize testconf: {error}"));
     let (script, complaint) = read.unwrap_or_default();
-    let allowed = record.job.userid == turn.owner || config.guests_simulate;
+    let allowed = record.job.userid() == turn.owner || config.guests_simulate;
     let started = record.has_event(&Name::Start);
-    let since = record.job.times.start();
+    let since = record.job.kept().times.start();
     record.execution.simulation.begin(Simulated {
         started,
         overridden: script.overridden,
@@ -220,7 +220,7 @@ pub(crate) fn override_job(
     let Some(simulated) = record.execution.simulation.running() else {
         return Err(RequestError::new(ENOENT, "Job not found"));
     };
-    if !cred.owner && record.job.userid != cred.userid {
+    if !cred.owner && record.job.userid() != cred.userid {
         return Err(RequestError::new(EPERM, "Permission denied"));
     }
     if !simulated.overridden {
@@ -230,7 +230,7 @@ pub(crate) fn override_job(
         ("start", true) => return invalid("Job already running"),
         ("finish", false) => return invalid("Job not running"),
         ("start", false) => {
-            let (script, _) = Script::read(&record.job.jobspec).unwrap_or_default();
+            let (script, _) = Script::read(&record.job.kept().jobspec).unwrap_or_default();
             begin(turn, jobs, id);
             run(turn, jobs, timers, id, &script, turn.clock.now);
         }

@@ -28,7 +28,7 @@ pub(super) fn begin(
     arm(turn, jobs, timers, config, id, started);
     let at_once = jobs.get(id).and_then(|record| {
         let end = end_of(record, config, started)?;
-        let (signal, before) = record.job.jobspec.warning()?;
+        let (signal, before) = record.job.kept().jobspec.warning()?;
         (end + -before <= started && started < end).then_some(signal)
     });
     if let Some(wanted) = at_once {
@@ -51,7 +51,7 @@ pub(crate) fn arm(
     let Some(end) = end_of(record, config, started) else {
         return;
     };
-    let warning = record.job.jobspec.warning();
+    let warning = record.job.kept().jobspec.warning();
     let now = turn.clock.now;
     let behind = record.execution.reattach != Reattach::Done;
     let earliest = if behind { now + CATCH_UP } else { now };
@@ -83,8 +83,8 @@ pub(crate) fn move_end(
     };
     let now = turn.clock.now;
     let passed = || {
-        let end = end_of(record, config, record.job.times.start()?)?;
-        let (signal, before) = record.job.jobspec.warning()?;
+        let end = end_of(record, config, record.job.kept().times.start()?)?;
+        let (signal, before) = record.job.kept().jobspec.warning()?;
         (end + -before <= now && now < end).then_some(signal)
     };
     if let Some(wanted) = passed() {
@@ -103,7 +103,7 @@ pub(crate) fn rearm(
     let Some(record) = jobs.get_mut(id) else {
         return;
     };
-    let (timer, start) = (record.execution.expiry.take(), record.job.times.start());
+    let (timer, start) = (record.execution.expiry.take(), record.job.kept().times.start());
     timers.stop(timer);
     if let Some(start) = start {
         arm(turn, jobs, timers, config, id, start);
@@ -112,13 +112,13 @@ pub(crate) fn rearm(
 
 /// Whether the job's time is up.
 pub(super) fn is_up(record: &Record, config: ExecConfig, now: Timestamp) -> bool {
-    let end = record.job.times.start().and_then(|started| end_of(record, config, started));
+    let end = record.job.kept().times.start().and_then(|started| end_of(record, config, started));
     end.is_some_and(|end| end <= now)
 }
 
 /// When the job's time is up, if it has an end.
 fn end_of(record: &Record, config: ExecConfig, started: Timestamp) -> Option<Timestamp> {
-    let resources = record.job.resources.as_ref()?;
+    let resources = record.job.kept().resources.as_ref()?;
     let end = delayed_end(resources, started.as_secs(), config.max_start_delay)?;
     Some(Timestamp::from_secs(end))
 }
@@ -131,9 +131,9 @@ pub(crate) fn warn_if_missed(turn: &mut Turn, jobs: &Jobs, config: ExecConfig, i
     };
     let now = turn.clock.now;
     let missed = || {
-        let started = record.job.times.start()?;
+        let started = record.job.kept().times.start()?;
         let end = end_of(record, config, started)?;
-        let (signal, before) = record.job.jobspec.warning()?;
+        let (signal, before) = record.job.kept().jobspec.warning()?;
         let moment = end + -before;
         (started < moment && moment <= now && now < end).then_some(signal)
     };

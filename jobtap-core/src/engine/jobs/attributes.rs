@@ -24,21 +24,21 @@ impl Record {
         let mut set = |key: &str, value: Value| {
             map.insert(key.to_owned(), value);
         };
-        set("id", job.id.as_u64().into());
-        set("userid", job.userid.0.into());
-        set("urgency", job.urgency.value().into());
-        if let Some(priority) = job.priority {
+        set("id", job.id().as_u64().into());
+        set("userid", job.userid().0.into());
+        set("urgency", job.kept().urgency.value().into());
+        if let Some(priority) = job.priority() {
             set("priority", priority.into());
         }
     }
 
     fn state_and_request(&self, map: &mut Map<String, Value>) {
-        let (job, spec) = (&self.job, self.job.jobspec.opened());
+        let (job, spec) = (&self.job, self.job.kept().jobspec.opened());
         let mut set = |key: &str, value: Value| {
             map.insert(key.to_owned(), value);
         };
-        let (counts, resources) = (spec.counts(), job.resources.as_deref());
-        set("state", job.state.value().into());
+        let (counts, resources) = (spec.counts(), job.kept().resources.as_deref());
+        set("state", job.state().value().into());
         set("name", spec.display_name().into());
         for (key, value) in [("cwd", spec.cwd()), ("queue", spec.queue())] {
             if let Some(value) = value {
@@ -77,7 +77,7 @@ impl Record {
         let kind = per.and_then(|per| per.get("type")).and_then(Value::as_str);
         let of_r = |number: fn(&ResourceSet) -> usize| {
             let count = per?.get("count").and_then(Value::as_u64).unwrap_or(1);
-            Some(count.saturating_mul(number(self.job.resources.as_deref()?) as u64))
+            Some(count.saturating_mul(number(self.job.kept().resources.as_deref()?) as u64))
         };
         match kind {
             Some("node") if counts.nnodes == 0 => of_r(ResourceSet::nnodes),
@@ -87,9 +87,9 @@ impl Record {
     }
 
     fn times(&self, map: &mut Map<String, Value>) {
-        let times = &self.job.times;
+        let times = &self.job.kept().times;
         let all = [
-            ("t_submit", Some(self.job.t_submit)),
+            ("t_submit", Some(self.job.t_submit())),
             ("t_depend", times.depend.get()),
             ("t_priority", times.priority.get()),
             ("t_sched", times.sched.get()),
@@ -119,11 +119,11 @@ impl Record {
             }
             set("result", result.value().into());
         }
-        if let Some(r) = &*self.job.resources {
+        if let Some(r) = &*self.job.kept().resources {
             // 0 without an expiration, as in Flux.
             set("expiration", r.expiration().unwrap_or(0.0).into());
         }
-        if !self.job.annotations.is_empty() {
+        if !self.job.kept().annotations.is_empty() {
             set("annotations", self.job.annotations().clone().into());
         }
         let dependencies: Vec<&str> = self.job.dependencies().collect();
@@ -137,9 +137,9 @@ impl Record {
 
     /// The time that listings show under this name, such as `t_run`.
     pub(crate) fn time(&self, name: &str) -> Option<Timestamp> {
-        let times = &self.job.times;
+        let times = &self.job.kept().times;
         match name {
-            "t_submit" => Some(self.job.t_submit),
+            "t_submit" => Some(self.job.t_submit()),
             "t_depend" => times.depend.get(),
             "t_priority" => times.priority.get(),
             "t_sched" => times.sched.get(),

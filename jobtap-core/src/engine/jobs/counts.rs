@@ -50,7 +50,7 @@ impl Counts {
 
     /// Counts a job in its present state, and its result if it has one.
     fn add(&mut self, record: &Record) {
-        if let Some(count) = self.state(record.job.state) {
+        if let Some(count) = self.state(record.job.state()) {
             *count += 1;
         }
         if let Some(count) = self.result(record) {
@@ -119,7 +119,7 @@ impl AllCounts {
     fn add_to_queue(&mut self, record: &mut Record) {
         // Only glanced at: a restored job's jobspec need not be parsed for its queue.
         record.counted_in =
-            record.job.jobspec.glance_at_queue().and_then(|queue| self.place(&queue));
+            record.job.kept().jobspec.glance_at_queue().and_then(|queue| self.place(&queue));
         if let Some(counts) = self.counting(record) {
             counts.add(record);
         }
@@ -157,13 +157,13 @@ impl AllCounts {
         if !record.is_accepted() {
             return;
         }
-        let named = record.job.jobspec.queue().and_then(|queue| self.place(queue));
+        let named = record.job.kept().jobspec.queue().and_then(|queue| self.place(queue));
         if record.counted_in == named {
             return;
         }
         // The job leaves the counts of the queue that it named when it was counted, not of the present one.
         if let Some(counts) = self.counting(record) {
-            counts.leave(record.job.state);
+            counts.leave(record.job.state());
         }
         self.add_to_queue(record);
     }
@@ -171,7 +171,7 @@ impl AllCounts {
     /// Removes an inactive job that is purged from the counts.
     pub(crate) fn purge(&mut self, record: &Record) {
         self.all.purge(record);
-        let queue = record.job.jobspec.glance_at_queue();
+        let queue = record.job.kept().jobspec.glance_at_queue();
         let place = queue.and_then(|queue| self.places.get(&*queue).copied());
         if let Some(counts) = place.and_then(|place| self.queues.get_mut(place.index())) {
             counts.purge(record);

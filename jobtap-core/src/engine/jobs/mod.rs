@@ -97,7 +97,7 @@ pub(super) struct Brief {
 
 impl Summarized {
     fn new(record: &Record, summary: Box<str>) -> Self {
-        let brief = Brief { userid: record.job.userid, result: record.result() };
+        let brief = Brief { userid: record.job.userid(), result: record.result() };
         let volatile_data = record.volatile_data.clone();
         Self { brief, summary, volatile_data, record: OnceCell::new() }
     }
@@ -176,7 +176,7 @@ impl Jobs {
 
     /// The state of a job.
     pub(super) fn state(&self, id: JobId) -> Option<State> {
-        self.get(id).map(|record| record.job.state)
+        self.get(id).map(|record| record.job.state())
     }
 
     /// Whether a job was accepted. Before that, clients cannot know about it.
@@ -186,9 +186,9 @@ impl Jobs {
 
     /// The active jobs for which `matches` is true, in the order of their ids.
     pub(super) fn active_where(&self, matches: impl Fn(&Record) -> bool) -> Vec<JobId> {
-        let matches = |record: &&Record| record.job.state != State::Inactive && matches(record);
+        let matches = |record: &&Record| record.job.state() != State::Inactive && matches(record);
         let mut ids: Vec<JobId> =
-            self.records().filter(matches).map(|record| record.job.id).collect();
+            self.records().filter(matches).map(|record| record.job.id()).collect();
         ids.sort_unstable();
         ids
     }
@@ -246,8 +246,8 @@ impl Jobs {
         summary: Box<str>,
         is_shown: bool,
     ) {
-        let id = record.job.id;
-        if let Some(end) = record.job.times.inactive() {
+        let id = record.job.id();
+        if let Some(end) = record.job.kept().times.inactive() {
             self.inactive.add(id, end);
         }
         self.counts.add(&mut record);
@@ -291,7 +291,7 @@ impl Jobs {
         let Some(record) = self.get(id) else {
             return;
         };
-        let end = record.job.times.inactive();
+        let end = record.job.kept().times.inactive();
         // Looked up a second time by fields: `self.get` would borrow `self.counts` too. The `get` above has
         // read the summary.
         let Self { records, summarized, counts, inactive, .. } = self;
@@ -321,7 +321,7 @@ impl Jobs {
         id: JobId,
         notes: Map<String, Value>,
     ) -> Option<&mut Annotations> {
-        let annotations = &mut self.get_mut(id)?.job.annotations;
+        let annotations = &mut self.get_mut(id)?.job.kept_mut().annotations;
         merge_annotations(annotations, notes);
         Some(annotations)
     }
@@ -407,7 +407,7 @@ impl Jobs {
     /// summary, to be stored.
     pub(super) fn summarize(&mut self, id: JobId) -> Option<String> {
         let record = self.records.get(id)?;
-        if record.job.state != State::Inactive || !record.is_idle() {
+        if record.job.state() != State::Inactive || !record.is_idle() {
             return None;
         }
         let record = self.records.remove(id)?;

@@ -21,7 +21,7 @@ impl Jobs {
         let Some(record) = self.records.get_mut(id) else {
             return;
         };
-        if record.job.state == State::Inactive {
+        if record.job.state() == State::Inactive {
             return;
         }
         record.pending_events.push(&mut self.spare_queues, entry);
@@ -33,7 +33,7 @@ impl Jobs {
 
     /// Posts an event that only jobs with the `debug` flag have.
     pub(crate) fn post_debug(&mut self, turn: &mut Turn, id: JobId, event: Event<'_>) {
-        if self.get(id).is_some_and(|record| record.job.flags.contains(Flags::DEBUG)) {
+        if self.get(id).is_some_and(|record| record.job.kept().flags.contains(Flags::DEBUG)) {
             self.post(turn, id, event);
         }
     }

@@ -14,7 +14,7 @@ use super::perilogs::Perilogs;
 use crate::engine::api::{JobLog, Write};
 use crate::eventlog::{EventEntry, Name};
 use crate::host::PluginKey;
-use crate::job::{Flags, Job, JobId, JobResult, State, Timestamp, Uid, Unread, Urgency};
+use crate::job::{Flags, Job, JobId, JobResult, Kept, State, Timestamp, Uid, Unread, Urgency};
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
 
@@ -114,7 +114,7 @@ impl Record {
     }
 
     fn new(id: JobId, jobspec: Jobspec, admission: Admission) -> Self {
-        let job = Job {
+        let job = Job::of(Kept {
             id,
             // The `submit` event sets these.
             userid: Uid(0),
@@ -130,8 +130,7 @@ impl Record {
             annotations: Default::default(),
             logged: Default::default(),
             times: Default::default(),
-            overlay: Default::default(),
-        };
+        });
         Self {
             job,
             admission,
@@ -160,7 +159,7 @@ impl Record {
 
     /// Frees memory that a job needs only while something happens to it. A hundred thousand jobs may be pending.
     pub(crate) fn shrink(&mut self) {
-        self.job.jobspec.close();
+        self.job.kept_mut().jobspec.close();
         if self.pending_events.is_empty() {
             // Gives back the memory of the empty queue.
             self.pending_events.clear();
@@ -203,12 +202,12 @@ impl Record {
     /// This doesn't say whether they are allocated: a grant sets R before `alloc` is applied, and the
     /// pool takes them back after `free` was applied. See [`JobAllocation::is_allocated`].
     pub(crate) fn unreleased_resources(&self) -> Option<&ResourceSet> {
-        self.allocation.unreleased(self.job.resources.as_deref())
+        self.allocation.unreleased(self.job.kept().resources.as_deref())
     }
 
     /// How the job came out; `None` until it is inactive.
     pub(crate) fn result(&self) -> Option<JobResult> {
-        if self.job.state != State::Inactive {
+        if self.job.state() != State::Inactive {
             return None;
         }
         Some(match self.job.result() {

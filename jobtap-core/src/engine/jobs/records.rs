@@ -37,19 +37,19 @@ impl Records {
     #[inline]
     fn place(&self, id: JobId) -> Option<usize> {
         let last = self.last.get();
-        if self.table.get_bucket(last).is_some_and(|record| record.job.id == id) {
+        if self.table.get_bucket(last).is_some_and(|record| record.job.id() == id) {
             return Some(last);
         }
-        let place = self.table.find_bucket_index(hash(id), |record| record.job.id == id)?;
+        let place = self.table.find_bucket_index(hash(id), |record| record.job.id() == id)?;
         self.last.set(place);
         Some(place)
     }
 
     /// Adds a job, or replaces it.
     pub(super) fn insert(&mut self, record: Box<Record>) {
-        let id = record.job.id;
+        let id = record.job.id();
         let found =
-            self.table.entry(hash(id), |known| known.job.id == id, |known| hash(known.job.id));
+            self.table.entry(hash(id), |known| known.job.id() == id, |known| hash(known.job.id()));
         match found {
             Entry::Occupied(mut known) => *known.get_mut() = record,
             Entry::Vacant(place) => drop(place.insert(record)),
@@ -58,7 +58,7 @@ impl Records {
 
     /// Removes a job.
     pub(super) fn remove(&mut self, id: JobId) -> Option<Box<Record>> {
-        let found = self.table.find_entry(hash(id), |record| record.job.id == id).ok()?;
+        let found = self.table.find_entry(hash(id), |record| record.job.id() == id).ok()?;
         Some(found.remove().0)
     }
 
@@ -136,13 +136,13 @@ mod tests {
                     }
                     Step::Look(id) => {
                         let found = records.get(JobId::new(id));
-                        let found = found.map(|record| (record.job.id.as_u64(), record.lines.main));
+                        let found = found.map(|record| (record.job.id().as_u64(), record.lines.main));
                         prop_assert_eq!(found, known.get(&id).map(|number| (id, *number)));
                     }
                 }
                 prop_assert_eq!(records.len(), known.len());
             }
-            let mut all: Vec<u64> = records.iter().map(|record| record.job.id.as_u64()).collect();
+            let mut all: Vec<u64> = records.iter().map(|record| record.job.id().as_u64()).collect();
             all.sort_unstable();
             prop_assert_eq!(all, known.into_keys().collect::<Vec<_>>());
         }

@@ -71,7 +71,7 @@ struct Summary<'t> {
 
 /// Writes the summary of an inactive job.
 pub(crate) fn write(record: &Record) -> String {
-    let job = &record.job;
+    let job = record.job.kept();
     let jobspec = job.jobspec.text();
     let mut text = Members::new(ROOM + jobspec.len());
     text.integer("form", FORM);
@@ -209,7 +209,7 @@ pub(crate) fn read(id: JobId, text: &str) -> Result<Record, SummaryError> {
     }
     let jobspec = summary.jobspec.unwrap_or(RawValue::NULL);
     let mut record = Record::stored(id, Jobspec::stored_json(jobspec));
-    let job = &mut record.job;
+    let job = record.job.kept_mut();
     job.state = State::Inactive;
     job.userid = Uid::new(summary.userid);
     job.urgency =
@@ -225,9 +225,9 @@ pub(crate) fn read(id: JobId, text: &str) -> Result<Record, SummaryError> {
         .annotations
         .map_or_else(Annotations::default, |text| Annotations::unread(text.get(), object));
     job.resources = unread(summary.resources, |text| text.parse().ok().map(Arc::new));
+    job.times = Times::from_seconds(summary.times);
     record.exception = unread(summary.exception, entry);
     record.data = unread(summary.data, object);
-    record.job.times = Times::from_seconds(summary.times);
     record.wait_status = summary.wait_status;
     record.set_flags.alloc_bypass = summary.bypass;
     record.set_flags.immutable = summary.immutable;
@@ -242,12 +242,12 @@ pub(crate) fn read(id: JobId, text: &str) -> Result<Record, SummaryError> {
 /// Describes where a summary differs from what the job's eventlog says; for tests, which compare them
 /// at every restart.
 pub(crate) fn difference(record: &Record, summary: &str) -> Option<String> {
-    let mut read = match read(record.job.id, summary) {
+    let mut read = match read(record.job.id(), summary) {
         Ok(read) => read,
         Err(error) => return Some(error.to_string()),
     };
     // Annotations that are in no event are lost at a restart, unless the job was inactive before.
-    read.job.annotations.clone_from(&record.job.annotations);
+    read.job.kept_mut().annotations.clone_from(&record.job.kept().annotations);
     let (said, logged) = (format!("{read:?}"), format!("{record:?}"));
     (said != logged).then(|| format!("summary: {said}\n    log: {logged}"))
 }
@@ -261,7 +261,7 @@ mod tests {
     fn summarized(resources: &ResourceSet, text: &str) -> Value {
         let jobspec = Jobspec::stored("{}".to_owned()).unwrap();
         let mut record = Record::stored(JobId::new(1), jobspec);
-        record.job.set_written_resources(resources.clone(), text);
+        record.job.kept_mut().set_written_resources(resources.clone(), text);
         let summary: Value = serde_json::from_str(&write(&record)).unwrap();
         summary["R"].clone()
     }
@@ -276,7 +276,7 @@ mod tests {
         let earlier = text.replace("\"t_submit\"", "\"priority\":null,\"t_submit\"");
         assert_ne!(earlier, text);
         for text in [text, earlier] {
-            assert_eq!(read(JobId::new(1), &text).unwrap().job.priority, None);
+            assert_eq!(read(JobId::new(1), &text).unwrap().job.priority(), None);
         }
     }
 

@@ -54,7 +54,7 @@ impl Record {
     /// Whether an event was posted for a state that the job has left meanwhile. It would change
     /// nothing, so it is not logged.
     pub(crate) fn is_obsolete(&self, name: &Name) -> bool {
-        let state = self.job.state;
+        let state = self.job.state();
         match name {
             Name::DependencyAdd | Name::DependencyRemove => {
                 !matches!(state, State::New | State::Depend)
@@ -73,8 +73,10 @@ impl Record {
         &mut self,
         entry: &'e Arc<EventEntry>,
     ) -> Result<Applied<'e>, ApplyError> {
-        let before = self.job.state;
-        if before == State::New && entry.name != Name::Submit && !self.job.logged.has(&Name::Submit)
+        let before = self.job.state();
+        if before == State::New
+            && entry.name != Name::Submit
+            && !self.job.kept().logged.has(&Name::Submit)
         {
             return Err(ApplyError::FirstEvent(entry.name.clone()));
         }
@@ -86,10 +88,10 @@ impl Record {
             Event::DependencyRemove { description } => self.remove_dependency(description)?,
             Event::Priority { priority } => {
                 if matches!(before, State::Priority | State::Sched) {
-                    self.job.priority = Some(*priority);
+                    self.job.kept_mut().priority = Some(*priority);
                 }
             }
-            Event::Urgency { urgency, .. } => self.job.urgency = *urgency,
+            Event::Urgency { urgency, .. } => self.job.kept_mut().urgency = *urgency,
             Event::JobspecUpdate(updates) => self.jobspec_update(updates)?,
             Event::ResourceUpdate { expiration } => self.resource_update(*expiration)?,
             Event::Alloc(allocated) => self.alloc(allocated),
@@ -110,7 +112,7 @@ impl Record {
                     self.perilogs.finish(Perilog::Epilog, description);
                 }
             }
-            Event::Start => self.job.times.note_start(entry.timestamp),
+            Event::Start => self.job.kept_mut().times.note_start(entry.timestamp),
             Event::Finish { status } => self.finish(entry, *status),
             Event::Release { ranks, is_final } => self.release(ranks, *is_final),
             Event::Free => self.allocation.free(),
@@ -126,7 +128,7 @@ impl Record {
             Event::FluxRestart => {
                 // Other plugins may decide the priority now.
                 if before == State::Sched {
-                    self.job.priority = None;
+                    self.job.kept_mut().priority = None;
                 }
             }
             // These say what the job has already, or only that something has happened.
@@ -140,44 +142,46 @@ impl Record {
             | Event::DebugExecReattachFinish
             | Event::Other { .. } => {}
         }
-        self.job.state = next_state(before, &event, fatal);
+        self.job.kept_mut().state = next_state(before, &event, fatal);
         // Annotations are not in the eventlog, so that after a restart nothing can be known about them.
         if entry.name != Name::Annotations {
-            self.job.logged.add(&entry.name);
+            self.job.kept_mut().logged.add(&entry.name);
         }
-        let left = (self.job.state != before).then_some(before);
+        let left = (self.job.state() != before).then_some(before);
         if left.is_some() {
-            self.job.times.enter(self.job.state, entry.timestamp);
+            let job = self.job.kept_mut();
+            job.times.enter(job.state, entry.timestamp);
         }
         Ok(Applied { event, left, fatal })
     }
 
     fn submit(&mut self, at: Timestamp, submitted: &Submitted) -> Result<(), ApplyError> {
-        if self.job.logged.has(&Name::Submit) {
+        if self.job.kept().logged.has(&Name::Submit) {
             return Err(ApplyError::Event { name: Name::Submit, reason: None });
         }
-        self.job.t_submit = at;
-        self.job.userid = submitted.userid;
-        self.job.urgency = submitted.urgency;
-        self.job.flags = submitted.flags;
+        let job = self.job.kept_mut();
+        job.t_submit = at;
+        job.userid = submitted.userid;
+        job.urgency = submitted.urgency;
+        job.flags = submitted.flags;
         Ok(())
     }
 
     fn add_dependency(&mut self, description: &str) {
-        let dependencies = &mut self.job.dependencies;
+        let job = self.job.kept_mut();
         // A description works once per job, even if the dependency has been removed since.
-        if matches!(self.job.state, State::New | State::Depend)
-            && !dependencies.iter().any(|known| *known.description == *description)
+        if matches!(job.state, State::New | State::Depend)
+            && !job.dependencies.iter().any(|known| *known.description == *description)
         {
-            dependencies.push(KnownDependency { description: description.into(), open: true });
+            job.dependencies.push(KnownDependency { description: description.into(), open: true });
         }
     }
 
     fn remove_dependency(&mut self, description: &str) -> Result<(), ApplyError> {
-        if !matches!(self.job.state, State::New | State::Depend) {
+        if !matches!(self.job.state(), State::New | State::Depend) {
             return Ok(());
         }
-        let mut open = self.job.dependencies.iter_mut().filter(|known| known.open);
+        let mut open = self.job.kept_mut().dependencies.iter_mut().filter(|known| known.open);
         match open.find(|known| *known.description == *description) {
             Some(known) => known.open = false,
             None => {
@@ -189,17 +193,17 @@ impl Record {
     }
 
     fn jobspec_update(&mut self, updates: &Context) -> Result<(), ApplyError> {
-        let changed = self.job.jobspec.apply(updates.iter());
+        let changed = self.job.kept_mut().jobspec.apply(updates.iter());
         changed.map_err(|error| refuse(Name::JobspecUpdate, error))
     }
 
     fn resource_update(&mut self, expiration: f64) -> Result<(), ApplyError> {
-        let resources = self.job.resources.as_mut();
+        let resources = self.job.kept_mut().resources.as_mut();
         let resources =
             resources.ok_or_else(|| refuse(Name::ResourceUpdate, "the job has no R"))?;
         let changed = Arc::make_mut(resources).set_expiration(expiration);
         changed.map_err(|error| refuse(Name::ResourceUpdate, error))?;
-        self.allocation.refresh(self.job.resources.as_ref());
+        self.allocation.refresh(self.job.kept().resources.as_ref());
         Ok(())
     }
 
@@ -212,27 +216,27 @@ impl Record {
         });
         let Some(context) = allocated.annotations else { return };
         // A running manager sets the annotations before it posts the event.
-        if self.job.annotations.is_shared_with(context) {
+        if self.job.kept().annotations.is_shared_with(context) {
             return;
         }
         // The plugins' annotations in the event are left out: after a restart, one that was removed since would come
         // back.
         if let Value::Object(all) = &context["annotations"] {
-            let known = &self.job.annotations;
+            let known = &self.job.kept().annotations;
             let missing = ["sched", "user"].into_iter();
             let missing = missing.filter(|key| all.get(*key) != known.get(*key));
             let missing = missing.filter_map(|key| Some((key.to_owned(), all.get(key)?.clone())));
             let missing: Map<String, Value> = missing.collect();
             if !missing.is_empty() {
-                merge_annotations(&mut self.job.annotations, missing);
+                merge_annotations(&mut self.job.kept_mut().annotations, missing);
             }
         }
     }
 
     fn finish(&mut self, entry: &Arc<EventEntry>, status: i32) {
         self.wait_status = Some(status);
-        if self.job.state == State::Run {
-            *self.job.end_event = Some(Arc::clone(entry));
+        if self.job.state() == State::Run {
+            *self.job.kept_mut().end_event = Some(Arc::clone(entry));
         }
     }
 
@@ -240,7 +244,7 @@ impl Record {
         if is_final {
             self.execution.phase = Phase::Released;
         } else if let Ok(ranks) = ranks.parse::<Idset>() {
-            self.allocation.release(&ranks, self.job.resources.as_ref());
+            self.allocation.release(&ranks, self.job.kept().resources.as_ref());
         }
     }
 
@@ -249,7 +253,7 @@ impl Record {
         entry: &Arc<EventEntry>,
         raised: &Raised<'_>,
     ) -> Result<bool, ApplyError> {
-        let state = self.job.state;
+        let state = self.job.state();
         if raised.is_fatal() && state == State::New {
             return Err(refuse(Name::Exception, "the job isn't accepted yet"));
         }
@@ -262,7 +266,7 @@ impl Record {
         if !raised.is_fatal() || matches!(state, State::Cleanup | State::Inactive) {
             return Ok(false);
         }
-        self.job.end_event.get_or_insert_with(|| Arc::clone(entry));
+        self.job.kept_mut().end_event.get_or_insert_with(|| Arc::clone(entry));
         if self.execution.phase == Phase::Idle && self.perilogs.is_open(Perilog::Prolog) {
             self.execution.phase = Phase::Skipped;
         }
@@ -272,12 +276,12 @@ impl Record {
     fn memo(&mut self, memo: &Context) {
         let mut user = Map::new();
         user.insert("user".to_owned(), memo.clone().into());
-        merge_annotations(&mut self.job.annotations, user);
+        merge_annotations(&mut self.job.kept_mut().annotations, user);
     }
 
     fn set_flag(&mut self, flag: JobFlag) {
         match flag {
-            JobFlag::Debug => self.job.flags |= Flags::DEBUG,
+            JobFlag::Debug => self.job.kept_mut().flags |= Flags::DEBUG,
             JobFlag::Immutable => self.set_flags.immutable = true,
             JobFlag::AllocBypass => self.set_flags.alloc_bypass = true,
         }
@@ -341,7 +345,7 @@ mod tests {
         let context = context.as_object().cloned();
         let entry = EventEntry::new(Timestamp::from_secs(1.0), name, context);
         record.apply(&Arc::new(entry))?;
-        Ok(record.job.state)
+        Ok(record.job.state())
     }
 
     fn submitted() -> Record {
@@ -382,7 +386,7 @@ mod tests {
         let mut events = Vec::new();
         for (event, state) in path {
             events.push(event);
-            assert_eq!(after(&events).job.state, state, "after {event}");
+            assert_eq!(after(&events).job.state(), state, "after {event}");
         }
     }
 
@@ -399,7 +403,7 @@ mod tests {
     fn an_urgency_sends_a_job_back_for_a_priority() {
         let mut job = after(&["validate", "depend", "priority"]);
         assert_eq!(apply(&mut job, "urgency", json!({"urgency": 20})), Ok(State::Priority));
-        assert_eq!(job.job.urgency.value(), 20);
+        assert_eq!(job.job.kept().urgency.value(), 20);
     }
 
     #[test]

@@ -118,7 +118,7 @@ impl Waiters {
             return;
         }
         self.waitable = self.waitable.saturating_sub(1);
-        let (id, ending) = (record.job.id, ending(record));
+        let (id, ending) = (record.job.id(), ending(record));
         match self.take(id) {
             Some(waiter) => effects.reply(waiter, Ok(ending)),
             None => drop(self.unclaimed_results.insert(id, ending)),
@@ -157,13 +157,13 @@ impl Waiters {
     /// Counts a restored job that is inactive, if it can be waited for.
     pub(crate) fn restore_inactive(&mut self, record: &Record) {
         if is_waitable(record) {
-            self.unclaimed_results.insert(record.job.id, ending(record));
+            self.unclaimed_results.insert(record.job.id(), ending(record));
         }
     }
 }
 
 pub(crate) fn is_waitable(record: &Record) -> bool {
-    record.job.flags.contains(Flags::WAITABLE)
+    record.job.kept().flags.contains(Flags::WAITABLE)
 }
 
 /// How a job came out, as the response to `job-manager.wait`.
@@ -179,7 +179,7 @@ fn ending(record: &Record) -> Value {
         }
         _ => (false, "the job has ended without finish and without an exception".to_owned()),
     };
-    json!({ "id": job.id, "success": success, "errstr": text })
+    json!({ "id": job.id(), "success": success, "errstr": text })
 }
 
 #[cfg(test)]

@@ -49,11 +49,12 @@ fn act_in_sched(turn: &mut Turn, jobs: &mut Jobs, alloc: &mut Allocation, id: Jo
         return;
     };
     let bypass =
-        record.set_flags.alloc_bypass && record.job.priority.is_some_and(|value| value > 0);
+        record.set_flags.alloc_bypass && record.job.priority().is_some_and(|value| value > 0);
     if !bypass {
         return schedule::enqueue_job(turn, jobs, alloc, id);
     }
-    let ready = record.job.resources.is_some() && !record.pending_events.contains(&Name::Alloc);
+    let ready =
+        record.job.kept().resources.is_some() && !record.pending_events.contains(&Name::Alloc);
     schedule::dequeue(jobs, alloc, id);
     if ready {
         jobs.post(turn, id, Event::Alloc(Allocated { annotations: None, bypass: true }));
@@ -118,7 +119,7 @@ fn act_in_inactive(
         return;
     };
     record.drop_active_parts();
-    let end = record.job.times.inactive().unwrap_or(turn.clock.now);
+    let end = record.job.kept().times.inactive().unwrap_or(turn.clock.now);
     async_work::abort_all(jobs, id);
     // The job may have an update whose validation is still awaited.
     plugins.refuse_suspended(&mut turn.agenda, id, "job is inactive");

@@ -188,5 +188,5 @@ fn actions_of(command: &Command) -> Vec<Action> {
 
 /// Whether the job has ended, so that plugins that wait for its end are called at once.
 fn has_ended(record: &Record) -> bool {
-    record.job.state == State::Inactive || record.job.is_ended_by_exception()
+    record.job.state() == State::Inactive || record.job.is_ended_by_exception()
 }

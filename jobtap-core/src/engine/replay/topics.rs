@@ -40,7 +40,7 @@ impl Driver {
         while self.next_of(index).is_some_and(|next| next.name == Name::JobspecUpdate) {
             self.step(index);
         }
-        let dependencies = self.core.jobs.job(id).map(|job| job.jobspec.dependencies());
+        let dependencies = self.core.jobs.job(id).map(|job| job.kept().jobspec.dependencies());
         for dependency in dependencies.and_then(Result::ok).unwrap_or_default() {
             let detail = Detail::Dependency(&dependency);
             self.gate(TopicId::JobDependency, id, Some(&dependency.scheme), detail);
@@ -51,7 +51,7 @@ impl Driver {
             && let Some(record) = self.core.jobs.get_mut(id)
         {
             record.admission = Admission::Accepted;
-            record.job.state = State::Depend;
+            record.job.kept_mut().state = State::Depend;
             self.core.jobs.count_new(id);
         }
     }
@@ -72,7 +72,7 @@ impl Driver {
             Name::Alloc => {
                 let resources = self.logs.get_mut(index).and_then(|log| log.resources.take());
                 if let (Some(record), Some(resources)) = (self.core.jobs.get_mut(id), resources) {
-                    record.job.set_resources(resources);
+                    record.job.kept_mut().set_resources(resources);
                 }
             }
             Name::Priority if self.core.jobs.state(id) == Some(State::Sched) => {
@@ -100,7 +100,7 @@ impl Driver {
         if let Event::Start = applied.event {
             record.execution.phase = Phase::Started;
         }
-        let state = record.job.state;
+        let state = record.job.state();
         let ended = applied.fatal || state == State::Inactive;
         let at_end =
             if ended { std::mem::take(&mut record.async_work.at_end) } else { Default::default() };
@@ -233,8 +233,11 @@ impl Driver {
             Priority::Unavailable => "not yet".to_owned(),
             Priority::Set(value) => value.to_string(),
         };
-        let is_fixed =
-            self.core.jobs.job(id).is_some_and(|job| job.urgency.forced_priority().is_some());
+        let is_fixed = self
+            .core
+            .jobs
+            .job(id)
+            .is_some_and(|job| job.kept().urgency.forced_priority().is_some());
         let (place, recorded) = self.recorded_priority(id).unzip();
         let comparison = match own {
             // Another plugin or the urgency has the last word.

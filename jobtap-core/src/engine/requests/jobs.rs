@@ -36,10 +36,10 @@ fn active_job<'a>(
     guests: &str,
 ) -> Result<&'a Record, RequestError> {
     let record = jobs.accepted(id, errno, unknown)?;
-    if record.job.state == State::Inactive {
+    if record.job.state() == State::Inactive {
         return refuse(errno, "job is inactive");
     }
-    if !cred.owner && record.job.userid != cred.userid {
+    if !cred.owner && record.job.userid() != cred.userid {
         return refuse(EPERM, guests);
     }
     Ok(record)
@@ -116,8 +116,8 @@ pub(in crate::engine) fn post_to_next(
 fn matching(jobs: &Jobs, states: StateSet, userid: Option<Uid>) -> Vec<JobId> {
     jobs.active_where(|record| {
         record.is_accepted()
-            && states.contains(record.job.state)
-            && userid.is_none_or(|userid| record.job.userid == userid)
+            && states.contains(record.job.state())
+            && userid.is_none_or(|userid| record.job.userid() == userid)
     })
 }
 
@@ -132,7 +132,7 @@ pub(super) fn kill(
     let signal = check_signal(signum)?;
     let guests = "guests may only send signals to their own jobs";
     let record = active_job(jobs, cred, id, EINVAL, "unknown job id", guests)?;
-    if !matches!(record.job.state, State::Run | State::Cleanup) {
+    if !matches!(record.job.state(), State::Run | State::Cleanup) {
         return refuse(EINVAL, "job is not running");
     }
     exec::signal(effects, jobs, id, signal);
@@ -172,7 +172,7 @@ pub(super) fn memo(
 ) -> Result<(), RequestError> {
     let guests = "guests can only add a memo to their own jobs";
     let record = active_job(jobs, cred, id, ENOENT, "unknown job id", guests)?;
-    check_memo(&record.job.annotations, &memo)?;
+    check_memo(&record.job.kept().annotations, &memo)?;
     if volatile {
         let notes = [("user".to_owned(), Value::Object(memo))].into_iter().collect();
         jobs.post_annotations(turn, id, notes);
@@ -219,7 +219,7 @@ fn check_urgency(jobs: &Jobs, cred: Cred, id: JobId, value: i64) -> Result<Urgen
         .map_err(|_| RequestError::new(EINVAL, "urgency value is out of range"))?;
     let guests = "guests can only reprioritize their own jobs";
     let record = active_job(jobs, cred, id, EINVAL, "unknown job", guests)?;
-    if !cred.owner && urgency > record.job.urgency.max(Urgency::DEFAULT) {
+    if !cred.owner && urgency > record.job.kept().urgency.max(Urgency::DEFAULT) {
         return refuse(EPERM, "guests can only adjust urgency <= default");
     }
     check_unallocated(record)?;
@@ -227,7 +227,8 @@ fn check_urgency(jobs: &Jobs, cred: Cred, id: JobId, value: i64) -> Result<Urgen
 }
 
 fn check_unallocated(record: &Record) -> Result<(), RequestError> {
-    if record.allocation.is_allocated() || matches!(record.job.state, State::Run | State::Cleanup) {
+    if record.allocation.is_allocated() || matches!(record.job.state(), State::Run | State::Cleanup)
+    {
         return refuse(EINVAL, "urgency cannot be changed once resources are allocated");
     }
     Ok(())
@@ -245,7 +246,7 @@ pub(super) fn post_urgency(
     // Checked once more: the job may have gone on while a plugin was awaited.
     let record = active_job(jobs, cred, id, EINVAL, "unknown job", guests)?;
     check_unallocated(record)?;
-    let old = record.job.urgency;
+    let old = record.job.kept().urgency;
     jobs.post(turn, id, Event::Urgency { userid: Some(cred.userid), urgency });
     Ok(json!({ "old_urgency": old.value() }))
 }

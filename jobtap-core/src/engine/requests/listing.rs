@@ -45,7 +45,7 @@ pub enum Listed {
 /// The user and state of a job; `None` if clients cannot know about it.
 pub(crate) fn brief(core: &Core, id: JobId) -> Option<JobBrief> {
     let record = core.jobs.get(id).filter(|record| record.is_accepted())?;
-    Some(JobBrief { userid: record.job.userid, state: record.job.state })
+    Some(JobBrief { userid: record.job.userid(), state: record.job.state() })
 }
 
 /// `job-list.list`: `{"jobs":[..]}`.
@@ -66,7 +66,7 @@ pub(crate) fn begin(core: &Core, payload: &Value) -> Result<Listing, RequestErro
     let selection = Selection::read(payload)?;
     // The selection is applied to one job at a time: a constraint may be long.
     let mut active: Vec<(_, JobId)> =
-        core.jobs.records().map(|record| (order(record), record.job.id)).collect();
+        core.jobs.records().map(|record| (order(record), record.job.id())).collect();
     // Times are never NaN; if one were, its job would only be in a wrong place.
     active.sort_by(|(a, _), (b, _)| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
     let active = active.into_iter().map(|(_, id)| id).collect::<Vec<_>>().into_iter();
@@ -119,13 +119,13 @@ fn list_summarized(core: &Core, selection: &Selection, id: JobId) -> Option<Valu
 /// The attributes of a job, with the estimate of its start, or a note that it needs nodes that are not available.
 fn attributes(core: &Core, record: &Record) -> Value {
     let mut attributes = record.attributes();
-    if record.job.state != State::Sched {
+    if record.job.state() != State::Sched {
         return attributes;
     }
     let now = core.turn.clock.now.as_secs();
     let sched = if core.alloc.alloc_queues.is_passed_over(record) {
         json!({ "reason_pending": "needs nodes that are not available" })
-    } else if let Some(start) = core.alloc.start_estimate(&core.jobs, now, record.job.id) {
+    } else if let Some(start) = core.alloc.start_estimate(&core.jobs, now, record.job.id()) {
         json!({ "t_estimate": start })
     } else {
         return attributes;
@@ -140,12 +140,12 @@ fn attributes(core: &Core, record: &Record) -> Value {
 
 /// The key by which a listing is sorted.
 fn order(record: &Record) -> (u8, f64, u64) {
-    let id = record.job.id.as_u64();
+    let id = record.job.id().as_u64();
     let latest_first = |time: Option<Timestamp>| -time.map_or(0.0, Timestamp::as_secs);
-    match record.job.state {
-        State::Run | State::Cleanup => (1, latest_first(record.job.times.run()), id),
-        State::Inactive => (2, latest_first(record.job.times.inactive()), u64::MAX - id),
-        _ => (0, -f64::from(record.job.priority.unwrap_or(0)), id),
+    match record.job.state() {
+        State::Run | State::Cleanup => (1, latest_first(record.job.kept().times.run()), id),
+        State::Inactive => (2, latest_first(record.job.kept().times.inactive()), u64::MAX - id),
+        _ => (0, -f64::from(record.job.priority().unwrap_or(0)), id),
     }
 }
 

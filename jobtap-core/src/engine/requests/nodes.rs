@@ -134,7 +134,7 @@ fn take_offline(
 /// Ends the jobs that run on nodes that are lost.
 fn end_jobs_on(turn: &mut Turn, jobs: &mut Jobs, nodes: &Nodes, lost: &Idset) {
     let ending = jobs.active_where(|record| {
-        record.job.state == State::Run
+        record.job.state() == State::Run
             && record.job.resources().is_some_and(|resources| resources.ranks().intersects(lost))
     });
     for id in ending {
@@ -202,8 +202,8 @@ fn follow_end(turn: &mut Turn, jobs: &mut Jobs, before: f64, end: f64) {
     let moved = |from: f64| format!("from {from:.2} to {end:.2} ({:+})", by(from));
     turn.effects.log(Level::Info, format!("resource expiration updated {}", moved(before)));
     let unlimited = jobs.active_where(|record| {
-        record.job.state == State::Run
-            && record.job.jobspec.duration() == 0.0
+        record.job.state() == State::Run
+            && record.job.kept().jobspec.duration() == 0.0
             && record.job.resources().is_some()
     });
     for id in unlimited {

@@ -38,7 +38,7 @@ pub(super) fn purge_one(
 ) -> Result<Value, RequestError> {
     owner_only(cred)?;
     let record = core.jobs.accepted(id, ENOENT, "id not found")?;
-    if record.job.state != State::Inactive {
+    if record.job.state() != State::Inactive {
         return Err(RequestError::new(EINVAL, "cannot purge active job"));
     }
     if force {

@@ -77,7 +77,8 @@ impl Selection {
 
     /// Whether a job is selected.
     pub(crate) fn matches(&self, record: &Record) -> bool {
-        let old = record.job.times.inactive().is_some_and(|time| time.as_secs() <= self.since);
+        let old =
+            record.job.kept().times.inactive().is_some_and(|time| time.as_secs() <= self.since);
         let listed = record.is_accepted() && !(self.since > 0.0 && old);
         listed && self.constraint.as_ref().is_none_or(|constraint| constraint.matches(record))
     }
@@ -132,18 +133,18 @@ impl Constraint {
     }
 
     fn matches(&self, record: &Record) -> bool {
-        let (job, spec) = (&record.job, &record.job.jobspec);
+        let (job, spec) = (&record.job, &record.job.kept().jobspec);
         match self {
             Self::All(all) => all.iter().all(|constraint| constraint.matches(record)),
             Self::Any(any) => any.iter().any(|constraint| constraint.matches(record)),
             Self::Not(all) => !all.iter().all(|constraint| constraint.matches(record)),
-            Self::Userid(ids) => of_user(ids, job.userid),
+            Self::Userid(ids) => of_user(ids, job.userid()),
             Self::Name(names) => {
                 let spec = spec.opened();
                 names.iter().any(|name| name == spec.display_name())
             }
             Self::Queue(queues) => queues.iter().any(|queue| Some(&**queue) == spec.queue()),
-            Self::Status(set) => set.matches(job.state, record.result()),
+            Self::Status(set) => set.matches(job.state(), record.result()),
             Self::Ranks(ranks) => job.resources().is_some_and(|r| r.ranks().intersects(ranks)),
             Self::Hosts(hosts) => job.resources().is_some_and(|r| !r.ranks_on(hosts).is_empty()),
             Self::Time(name, comparisons) => {

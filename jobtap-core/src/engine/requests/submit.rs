@@ -183,7 +183,7 @@ fn ask_dependency(core: &mut Core, id: JobId, index: usize) {
     let Some(record) = jobs.get(id) else {
         return;
     };
-    let dependencies = match record.job.jobspec.dependencies() {
+    let dependencies = match record.job.kept().jobspec.dependencies() {
         Ok(dependencies) => dependencies,
         Err(error) => {
             return reject(turn, jobs, plugins, submissions, id, error.to_string());

@@ -89,10 +89,10 @@ fn check_access(
         return refuse(EINVAL, "one or more jobspec updates are invalid");
     }
     let record = jobs.accepted(id, ENOENT, "unknown job id")?;
-    if record.job.state == State::Inactive {
+    if record.job.state() == State::Inactive {
         return refuse(EINVAL, "job is inactive");
     }
-    if !cred.owner && record.job.userid != cred.userid {
+    if !cred.owner && record.job.userid() != cred.userid {
         return refuse(EPERM, "guests may only update their own jobs");
     }
     if !cred.owner && record.set_flags.immutable {
@@ -189,7 +189,7 @@ fn check_whole(core: &mut Core, mut update: Box<JobspecUpdate>) {
 /// The job with the changed jobspec.
 fn trial_job(jobs: &Jobs, id: JobId, updates: &Map<String, Value>) -> Result<Job, RequestError> {
     let job = &jobs.accepted(id, ENOENT, "unknown job id")?.job;
-    let mut jobspec = job.jobspec.clone();
+    let mut jobspec = job.kept().jobspec.clone();
     let changed = jobspec.update_all(updates);
     changed.map_err(|error| RequestError::new(EINVAL, error.to_string()))?;
     Ok(job.with_jobspec(jobspec))
@@ -229,7 +229,7 @@ fn new_expiration(
         return Ok(None);
     };
     let record = jobs.accepted(id, ENOENT, "unknown job id")?;
-    if !matches!(record.job.state, State::Run | State::Cleanup) {
+    if !matches!(record.job.state(), State::Run | State::Cleanup) {
         return Ok(None);
     }
     let start = record.job.resources().and_then(|resources| resources.starttime());

@@ -40,7 +40,7 @@ fn check_waitable(jobs: &Jobs, waiters: &Waiters, id: JobId) -> Result<(), Reque
     let refuse = |text: &str| Err(RequestError::new(ECHILD, text));
     let unknown = "invalid job id, or job may be inactive and not waitable";
     let record = jobs.accepted(id, ECHILD, unknown)?;
-    if record.job.state == State::Inactive {
+    if record.job.state() == State::Inactive {
         return refuse(unknown);
     }
     if !is_waitable(record) {

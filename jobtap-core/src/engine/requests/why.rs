@@ -23,17 +23,17 @@ const MAX_NAMED: usize = 8;
 /// `{"id","state","reasons":[{"kind","text",..}]}`. The text of a reason is a sentence for the user.
 pub(crate) fn why(core: &Core, id: JobId, cred: Cred) -> Result<Value, RequestError> {
     let record = core.jobs.accepted(id, ENOENT, "unknown job id")?;
-    if !cred.owner && record.job.userid != cred.userid {
+    if !cred.owner && record.job.userid() != cred.userid {
         return Err(RequestError::new(EPERM, "guests can only access their own jobs"));
     }
     let mut reasons = why_state(core, record);
     reasons.extend(why_jobs_before(core, record, cred));
-    Ok(json!({ "id": id, "state": record.job.state.long_name(), "reasons": reasons }))
+    Ok(json!({ "id": id, "state": record.job.state().long_name(), "reasons": reasons }))
 }
 
 /// What holds a job in its state.
 fn why_state(core: &Core, record: &Record) -> Vec<Value> {
-    let mut reasons = match record.job.state {
+    let mut reasons = match record.job.state() {
         State::New => vec![reason("submission", "it is being accepted")],
         State::Depend => why_depend(core, record),
         State::Priority => why_priority(core, record),
@@ -42,7 +42,7 @@ fn why_state(core: &Core, record: &Record) -> Vec<Value> {
         State::Cleanup => why_cleanup(core, record),
         State::Inactive => return vec![why_inactive(record)],
     };
-    let waits = record.job.state != State::Run || record.perilogs.is_open(Perilog::Prolog);
+    let waits = record.job.state() != State::Run || record.perilogs.is_open(Perilog::Prolog);
     if waits {
         reasons.extend(why_annotations(core, record));
     }
@@ -82,12 +82,12 @@ fn why_jobs_before(core: &Core, record: &Record, cred: Cred) -> Vec<Value> {
     let mut next = job_before(record);
     while let Some(id) = next.filter(|_| reasons.len() < MAX_NAMED) {
         let Some(before) = core.jobs.get(id) else { break };
-        if !cred.owner && before.job.userid != cred.userid {
+        if !cred.owner && before.job.userid() != cred.userid {
             break;
         }
         let why = why_state(core, before);
         let texts: Vec<&str> = why.iter().filter_map(|why| why.get("text")?.as_str()).collect();
-        let state = before.job.state.long_name();
+        let state = before.job.state().long_name();
         let text = format!("{id} is in {state}: {}", texts.join("; "));
         reasons.push(json!({ "kind": "chain", "text": text, "job": id }));
         next = job_before(before);
@@ -98,7 +98,7 @@ fn why_jobs_before(core: &Core, record: &Record, cred: Cred) -> Vec<Value> {
 /// The job that is named by an open dependency of a job, or by the dependency that has ended it.
 fn job_before(record: &Record) -> Option<JobId> {
     let named = |text: &str| text.split_once('=')?.1.split_whitespace().next()?.parse().ok();
-    match (record.job.state, record.job.end_event()) {
+    match (record.job.state(), record.job.end_event()) {
         (State::Depend, _) => record.job.dependencies().find_map(named),
         (State::Inactive | State::Cleanup, Some(end)) => {
             let raised = end.exception().filter(|raised| raised.kind == "dependency");
@@ -111,7 +111,7 @@ fn job_before(record: &Record) -> Option<JobId> {
 /// The annotations of plugins on a job that waits. Annotations of users and of the scheduler are not reasons.
 fn why_annotations(core: &Core, record: &Record) -> Vec<Value> {
     let told = record.job.annotations().iter().filter_map(|(key, note)| {
-        let plugin = core.jobs.attributions.annotator(record.job.id, key);
+        let plugin = core.jobs.attributions.annotator(record.job.id(), key);
         if key == "sched" || (key == "user" && plugin.is_none()) {
             return None;
         }
@@ -157,7 +157,7 @@ fn why_priority(core: &Core, record: &Record) -> Vec<Value> {
         );
         reasons.push(json!({ "kind": "plugin", "text": text, "plugin": &**name }));
     }
-    let withheld_by = core.jobs.attributions.withheld_by(record.job.id);
+    let withheld_by = core.jobs.attributions.withheld_by(record.job.id());
     if let Some(plugin) = withheld_by.and_then(|plugin| core.plugins.stack.get(plugin))
         && reasons.is_empty()
     {
@@ -181,9 +181,9 @@ fn why_priority(core: &Core, record: &Record) -> Vec<Value> {
 
 fn why_sched(core: &Core, record: &Record) -> Vec<Value> {
     let mut reasons = Vec::new();
-    if record.job.urgency.value() == 0 {
+    if record.job.kept().urgency.value() == 0 {
         reasons.push(reason("held", "it is held: its urgency is 0 (jobtap job urgency)"));
-    } else if record.job.priority == Some(0) {
+    } else if record.job.priority() == Some(0) {
         reasons.push(reason("held", "it is held: a plugin gave it priority 0"));
     }
     reasons.extend(why_queue(core, record));
@@ -207,7 +207,7 @@ fn why_sched(core: &Core, record: &Record) -> Vec<Value> {
 /// The queue of the job, if it is not started or no longer configured.
 fn why_queue(core: &Core, record: &Record) -> Option<Value> {
     let queues = &core.alloc.queues;
-    let queue = match queues.of_job(&record.job.jobspec) {
+    let queue = match queues.of_job(&record.job.kept().jobspec) {
         Ok(_) if record.set_flags.alloc_bypass => return None,
         Ok(queue) if queue.is_started() => {
             let text = "the scheduler of its queue is offline after an error of its own: an \
@@ -218,7 +218,7 @@ fn why_queue(core: &Core, record: &Record) -> Option<Value> {
         Ok(queue) => queue,
         Err(error) => {
             let text = format!("{error}: it waits until its queue is configured, or it is moved");
-            let queue = record.job.jobspec.queue();
+            let queue = record.job.kept().jobspec.queue();
             return Some(json!({ "kind": "queue", "text": text, "queue": queue }));
         }
     };
@@ -240,7 +240,7 @@ fn why_run(core: &Core, record: &Record) -> Vec<Value> {
     if !prologs.is_empty() {
         return prologs;
     }
-    if record.job.times.start().is_none() {
+    if record.job.kept().times.start().is_none() {
         return vec![reason("start", "its tasks are being started")];
     }
     let until = record.job.resources().and_then(|resources| resources.expiration());
@@ -309,7 +309,7 @@ struct InUse<'a> {
 /// What has to happen until there are enough resources for a job that is the first of its queue.
 fn why_resources(core: &Core, record: &Record) -> Value {
     let (alloc, now) = (&core.alloc, core.turn.clock.now);
-    let spec = &record.job.jobspec;
+    let spec = &record.job.kept().jobspec;
     let mut free = alloc.pool.free().clone();
     if alloc.pool.choose_at(&free, spec, now.as_secs()).is_some() {
         return reason("resources", "there is enough for it; it may not delay those before it");
@@ -357,14 +357,14 @@ fn in_use<'a>(core: &'a Core, record: &Record) -> Vec<InUse<'a>> {
         let end = |used: &InUse<'_>| used.until.unwrap_or(f64::INFINITY);
         end(a).total_cmp(&end(b)).then(a.job.cmp(&b.job))
     });
-    let usable = alloc.pool.usable_ranks(&record.job.jobspec, core.turn.clock.now.as_secs());
+    let usable = alloc.pool.usable_ranks(&record.job.kept().jobspec, core.turn.clock.now.as_secs());
     let all = retained.chain(allocated);
     all.filter(|used| used.resources.ranks().intersects(&usable)).collect()
 }
 
 /// The reason if nodes are reserved for maintenance, and without them there is not enough, whichever jobs end.
 fn why_maintenance(core: &Core, record: &Record) -> Value {
-    let (alloc, spec) = (&core.alloc, &record.job.jobspec);
+    let (alloc, spec) = (&core.alloc, &record.job.kept().jobspec);
     let eligible = alloc.pool.eligible_ranks(spec);
     let duration = Some(spec.duration()).filter(|duration| *duration > 0.0);
     let (now, duration) = (core.turn.clock.now.as_secs(), duration.unwrap_or(f64::INFINITY));
@@ -392,7 +392,7 @@ fn why_maintenance(core: &Core, record: &Record) -> Value {
 /// The reason if nodes are drained or offline, and without them there is not enough, whichever jobs end. Nodes that the
 /// job could not use are not named.
 fn why_nodes(core: &Core, record: &Record) -> Value {
-    let (alloc, spec) = (&core.alloc, &record.job.jobspec);
+    let (alloc, spec) = (&core.alloc, &record.job.kept().jobspec);
     let nodes = &alloc.nodes;
     let eligible = alloc.pool.eligible_ranks(spec);
     let down = nodes.down().intersection(&eligible);

@@ -199,11 +199,11 @@ reads! { JobRef ActiveJob PendingJob CleanupJob; {
 impl Job {
     /// The dependency with this description, if it was added and is not removed yet.
     pub fn dependency(&self, description: &str) -> Option<AddedDependency<'_>> {
-        if !matches!(self.state, State::New | State::Depend) {
+        if !matches!(self.state(), State::New | State::Depend) {
             return None;
         }
         let name = self.dependencies().find(|name| *name == description)?;
-        Some(AddedDependency { job: self.id, description: Cow::Borrowed(name) })
+        Some(AddedDependency { job: self.id(), description: Cow::Borrowed(name) })
     }
 }
 
@@ -211,7 +211,7 @@ macro_rules! jobs {
     ($($name:ident)*) => { $(
         impl Identified for $name<'_> {
             fn job_id(&self) -> JobId {
-                self.0.id
+                self.0.id()
             }
         }
 
@@ -233,7 +233,7 @@ active_jobs!(ActiveJob PendingJob CleanupJob);
 
 impl Identified for &Job {
     fn job_id(&self) -> JobId {
-        self.id
+        self.id()
     }
 }
 

@@ -348,7 +348,7 @@ where
     let job = call.args.job.ok_or(NO_JOB)?;
     let remote = host.remote();
     let what = described(call, handler);
-    let mut dependencies = job.dependencies.iter();
+    let mut dependencies = job.kept().dependencies.iter();
     if dependencies.any(|known| *known.description == *what && !known.open) {
         // The handler is called again after a restart or a reload, but this dependency was satisfied
         // before.

@@ -74,7 +74,7 @@ pub(super) fn call(
         let called = bound.call(&args, &core.plugins.ticks);
         if let Some(trial) = topic.trial {
             // Nothing else undoes what is noted on the trial job, and the live plugins see it next.
-            trial.overlay.undo(0, false);
+            trial.overlay().undo(0, false);
         }
         called
     };
@@ -214,7 +214,7 @@ pub(super) fn ask_all(core: &mut Core, key: PluginKey, charge: Charge) {
             }
         }
         let Some(job) = core.jobs.job(id) else { continue };
-        let is_decided = job.priority().is_some() && job.urgency.forced_priority().is_none();
+        let is_decided = job.priority().is_some() && job.kept().urgency.forced_priority().is_none();
         let present = present_priority(job);
         if is_last
             && is_decided

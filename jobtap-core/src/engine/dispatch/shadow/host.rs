@@ -25,16 +25,16 @@ impl ShadowHost<'_> {
     pub(super) fn show_own(&self, job: &Job) {
         let Some(own) = self.shadow.jobs.get(&job.id()) else { return };
         // If the job shows changes already, these are among them.
-        if own.dependencies.is_empty() && own.updates.is_empty() || !job.overlay.is_empty() {
+        if own.dependencies.is_empty() && own.updates.is_empty() || !job.overlay().is_empty() {
             return;
         }
         for (description, open) in &own.dependencies {
             let description = description.to_string();
-            job.overlay.note(0, Change::Dependency { description, open: *open });
+            job.overlay().note(0, Change::Dependency { description, open: *open });
         }
         let mut jobspec = job.jobspec().clone();
         if !own.updates.is_empty() && jobspec.update_all(&own.updates).is_ok() {
-            job.overlay.note(0, Change::Jobspec(Box::new(jobspec)));
+            job.overlay().note(0, Change::Jobspec(Box::new(jobspec)));
         }
         self.live.buffer.add_noted(job.id());
     }

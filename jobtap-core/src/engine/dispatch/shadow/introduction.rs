@@ -45,7 +45,7 @@ fn introduce_one(core: &mut Core, key: PluginKey, id: JobId) {
     tell(core, key, TopicId::JobNew, id);
     match core.jobs.state(id) {
         Some(State::Depend) => {
-            let dependencies = core.jobs.job(id).map(|job| job.jobspec.dependencies());
+            let dependencies = core.jobs.job(id).map(|job| job.kept().jobspec.dependencies());
             for dependency in dependencies.and_then(Result::ok).unwrap_or_default() {
                 let topic = TopicId::JobDependency;
                 let Some(shadow) = core.plugins.shadows.get(key) else { return };

@@ -18,7 +18,7 @@ pub(super) fn record(
     found: Vec<Difference>,
 ) {
     for difference in found {
-        let user = difference.job.and_then(|id| jobs.job(id)).map(|job| job.userid);
+        let user = difference.job.and_then(|id| jobs.job(id)).map(|job| job.userid());
         let Some(shadow) = shadows.get_mut(key) else { return };
         if let Some(id) = difference.job {
             let on_job = shadow.on_job(id);

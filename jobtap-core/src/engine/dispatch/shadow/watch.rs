@@ -114,7 +114,7 @@ pub(crate) fn finish(now: Timestamp, jobs: &Jobs, plugins: &mut Plugins, frame: 
     let is_gate = is_gate && frame.topic.on_failure() == OnFailure::Reject;
     let topic = frame.full_topic();
     let fixed_priority =
-        jobs.job(frame.job).is_some_and(|job| job.urgency.forced_priority().is_some());
+        jobs.job(frame.job).is_some_and(|job| job.kept().urgency.forced_priority().is_some());
     for watched in shadows {
         let Some(transcript) = watched.transcript else { continue };
         let unsupported = (is_gate && watched.own.is_none())
