@@ -173,10 +173,8 @@ fn a_table_and_a_key_are_in_the_list_once() {
 fn every_key_that_the_code_reads_is_served() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut files = Vec::new();
-    for folder in
-        ["jobtap-domain/src", "jobtap-core/src", "jobtap-daemon/src", "jobtap-builtins/src"]
-    {
-        sources(&root.join(folder), &mut files);
+    for package in ["domain", "sdk", "engine", "core", "daemon", "builtins"] {
+        sources(&root.join(format!("jobtap-{package}/src")), &mut files);
     }
     let mut found = 0;
     for file in files {

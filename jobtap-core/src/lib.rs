@@ -21,31 +21,16 @@
 //!
 //! This crate does no I/O and reads no clock.
 
-// Makes the code that `#[jobtap_plugin]` generates work inside this crate too.
-extern crate self as jobtap_core;
-
-pub mod engine;
-pub mod host;
-pub mod job;
-pub mod plugin;
-pub mod prelude;
-pub mod sched;
 pub mod simulation;
-pub mod slurm;
 pub mod testing;
-pub mod topic;
 
-pub use jobtap_domain::{eventlog, jobspec, queue, resource, settings};
-use jobtap_domain::{json_text, json_type};
-
+#[doc(inline)]
+pub use jobtap_engine as engine;
 #[doc(hidden)]
-#[path = "private.rs"]
-pub mod __private;
-
-/// The version of this SDK. The macros and the core must have the same version, and a binary contains
-/// only one SDK.
-pub const SDK_VERSION: &str = env!("CARGO_PKG_VERSION");
-
-pub use jobtap_macros::{data, init, jobtap_plugin, on, service, topic};
-pub use jobtap_topics::suggest;
-pub use json_type::json_type;
+pub use jobtap_sdk::{__jobtap_register, __jobtap_register_scheduler, __private};
+#[doc(inline)]
+pub use jobtap_sdk::{
+    SDK_VERSION, data, event_name, eventlog, host, init, job, jobspec, jobtap_plugin, json_type,
+    on, path, plugin, prelude, queue, resource, sched, scheduler, service, settings, severity,
+    slurm, suggest, topic,
+};

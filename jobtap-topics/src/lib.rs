@@ -1,8 +1,8 @@
-//! The topics of the job manager, declared once for `jobtap-core` and `jobtap-macros`.
+//! The topics of the job manager, declared once for `jobtap-sdk` and `jobtap-macros`.
 //!
 //! Both need them: `#[on("job.validate")]` checks the string and finds the topic's type while it is
-//! expanded, and `jobtap-core` declares these types with their capabilities. A crate of macros can export nothing
-//! but macros, and `jobtap-core` depends on it, so what they share is in this crate, below both. For the same reason
+//! expanded, and `jobtap-sdk` declares these types with their capabilities. A crate of macros can export nothing
+//! but macros, and `jobtap-sdk` depends on it, so what they share is in this crate, below both. For the same reason
 //! the rule of "did you mean" is here.
 //!
 //! Nothing but these two crates should use this one; `jobtap_core::topic` is the public face of the table, and

@@ -333,7 +333,9 @@ impl TestManager {
         }
     }
 
-    pub(crate) fn engine(&self) -> Option<&Engine> {
+    /// The engine, for what requests don't show.
+    #[doc(hidden)]
+    pub fn engine(&self) -> Option<&Engine> {
         self.engine.as_ref()
     }
 

@@ -1,5 +1,6 @@
 //! What a listing shows: which jobs match its constraint, in which order, and how many.
 
+use jobtap_core::engine::{Listed, Listing};
 use jobtap_core::prelude::*;
 use jobtap_core::testing::{TestJob, TestManager};
 use proptest::prelude::*;
@@ -265,4 +266,43 @@ fn tasks_of_each_node_are_counted_once_there_are_nodes() {
     let (runs, waits) = (m.submit(job()).unwrap(), m.submit(job()).unwrap());
     assert_eq!(m.listed(runs)["ntasks"], 6, "three on each of the two nodes of its R");
     assert!(m.listed(waits).get("ntasks").is_none(), "it has no nodes yet");
+}
+
+/// The ids and states of the jobs that a listing still has.
+fn rest(m: &TestManager, mut listing: Listing) -> Vec<(u64, u64)> {
+    let mut jobs = Vec::new();
+    loop {
+        match m.engine().unwrap().next_listed(&mut listing) {
+            Listed::Item(job) => {
+                let number = |key: &str| job.get(key).and_then(Value::as_u64).unwrap();
+                jobs.push((number("id"), number("state")));
+            }
+            Listed::Passed => {}
+            Listed::End => return jobs,
+        }
+    }
+}
+
+#[test]
+fn a_job_that_ends_during_a_listing_is_listed_once() {
+    let mut m = TestManager::new().start();
+    let submit = |m: &mut TestManager| m.submit(TestJob::new()).unwrap();
+    let before = submit(&mut m);
+    m.advance(1.0);
+    m.cancel(before).unwrap();
+    let ends = submit(&mut m);
+    let begin = |m: &TestManager, payload| m.engine().unwrap().begin_list(&payload).unwrap();
+    // Without a plugin that gives a priority, jobs stay in PRIORITY.
+    let waiting = json!({"constraint": {"states": [State::Priority.value()]}});
+    let (all, waiting) = (begin(&m, json!({})), begin(&m, waiting));
+    m.advance(1.0);
+    m.cancel(ends).unwrap();
+    let late = submit(&mut m);
+    let inactive = u64::from(State::Inactive.value());
+    assert_eq!(rest(&m, all), [(ends.as_u64(), inactive), (before.as_u64(), inactive)]);
+    // It does not match the constraint any more.
+    assert_eq!(rest(&m, waiting), []);
+    assert_eq!(rest(&m, begin(&m, json!({"max_entries": 1}))).len(), 1);
+    let ids: Vec<u64> = rest(&m, begin(&m, json!({}))).iter().map(|(id, _)| *id).collect();
+    assert_eq!(ids, [late.as_u64(), ends.as_u64(), before.as_u64()]);
 }

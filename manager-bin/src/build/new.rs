@@ -14,8 +14,10 @@ use super::sdk::{self, Sdk};
 const PLUGIN_PACKAGES: &[&str] = &[
     "jobtap-core",
     "jobtap-domain",
+    "jobtap-engine",
     "jobtap-flux",
     "jobtap-macros",
+    "jobtap-sdk",
     "jobtap-slurm",
     "jobtap-topics",
 ];

@@ -25,10 +25,12 @@ pub(crate) const SDK_CRATES: &[&str] = &[
     "jobtap-core",
     "jobtap-daemon",
     "jobtap-domain",
+    "jobtap-engine",
     "jobtap-flux",
     "jobtap-macros",
     "jobtap-manager",
     "jobtap-pmi",
+    "jobtap-sdk",
     "jobtap-slurm",
     "jobtap-topics",
 ];

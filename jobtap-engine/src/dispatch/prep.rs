@@ -1,0 +1,202 @@
+//! Slurm's prologs and epilogs: when their handlers are called, and what follows from their failure.
+//!
+//! | failure of | what the manager does |
+//! |---|---|
+//! | `slurm.prolog` | drains the node, ends the job, and submits it again, held |
+//! | `slurm.prolog_slurmctld` | ends the job, and submits it again; held after several attempts |
+//! | `slurm.epilog` | drains the node |
+//! | `slurm.epilog_slurmctld` | writes to the log |
+//!
+//! A job can't go back to an earlier state (RFC 21), so where Slurm requeues a job this manager submits an identical
+//! one, which names the first. A job that its user's terminal is attached to (`run`), or that must not be requeued,
+//! only ends.
+
+use serde_json::{Value, json};
+
+use super::perilogs::{self, PerilogEnd};
+use super::pushing;
+use crate::agenda::{Agenda, Frame, Purpose, Subject, Work};
+use crate::alloc::node_events;
+use crate::api::{Effect, Level, Resubmission};
+use crate::core::Core;
+use crate::host::{Node, PrepFailure};
+use crate::host::{Perilog, PluginKey};
+use crate::job::{JobId, Urgency};
+use crate::jobs::{Jobs, PrepStage};
+use crate::jobspec::path;
+use crate::plugins::Plugins;
+use crate::resource::Idset;
+use crate::slurm::JobDescriptor;
+use crate::topic::TopicId;
+use crate::turn::Turn;
+
+/// The jobspec paths at which a resubmitted job has the id of the job that it replaces, and the number of
+/// resubmissions.
+const REQUEUED: &str = "attributes.system.slurm.requeue_of";
+const RESTARTS: &str = "attributes.system.slurm.restart_cnt";
+
+/// The number of times that a job is submitted again before it is held: with a controller prolog that always fails,
+/// this would go on forever.
+const ATTEMPTS: u64 = 3;
+
+/// Calls the next handlers that the start of a job has to wait for. Returns false when all were called.
+pub(crate) fn begin_prologs(
+    agenda: &mut Agenda,
+    jobs: &mut Jobs,
+    plugins: &Plugins,
+    id: JobId,
+) -> bool {
+    let stack = &plugins.stack;
+    let (controller, nodes) = (TopicId::SlurmPrologSlurmctld, TopicId::SlurmProlog);
+    let Some(record) = jobs.get_mut(id) else { return false };
+    let stage = record.execution.prep;
+    if stage == PrepStage::None && stack.handles(controller) {
+        record.execution.prep = PrepStage::Controller;
+        call(agenda, jobs, plugins, id, &[controller]);
+        return true;
+    }
+    if stage < PrepStage::Nodes && stack.handles(nodes) {
+        record.execution.prep = PrepStage::Nodes;
+        call(agenda, jobs, plugins, id, &[nodes]);
+        return true;
+    }
+    false
+}
+
+/// Calls the handlers that the release of a job's resources has to wait for, once. Returns false when no
+/// plugin handles them, or when they were called.
+pub(crate) fn begin_epilogs(
+    agenda: &mut Agenda,
+    jobs: &mut Jobs,
+    plugins: &Plugins,
+    id: JobId,
+) -> bool {
+    let topics = [TopicId::SlurmEpilogSlurmctld, TopicId::SlurmEpilog];
+    let handled = topics.iter().any(|topic| plugins.stack.handles(*topic));
+    let Some(record) = jobs.get_mut(id) else { return false };
+    if !handled
+        || record.execution.prep == PrepStage::Epilogs
+        || record.job.resources().is_none()
+        || !record.allocation.is_allocated()
+    {
+        return false;
+    }
+    record.execution.prep = PrepStage::Epilogs;
+    call(agenda, jobs, plugins, id, &topics);
+    true
+}
+
+/// Calls the handlers of these topics, for topics about a node once for each node of the job. Then the job's action
+/// follows.
+fn call(agenda: &mut Agenda, jobs: &Jobs, plugins: &Plugins, id: JobId, topics: &[TopicId]) {
+    let nodes = nodes_of(jobs, id);
+    agenda.push(Work::Act(id));
+    // The agenda is a stack: what comes first is pushed last.
+    for topic in topics.iter().rev() {
+        let of_nodes = matches!(*topic, TopicId::SlurmProlog | TopicId::SlurmEpilog);
+        let frame = || Frame::new(*topic, id, Purpose::Notify);
+        match of_nodes {
+            true => {
+                for node in nodes.iter().rev() {
+                    let subject = Subject::Node(node.clone());
+                    pushing::push(agenda, plugins, Frame { subject, ..frame() });
+                }
+            }
+            false => pushing::push(agenda, plugins, frame()),
+        }
+    }
+}
+
+fn nodes_of(jobs: &Jobs, id: JobId) -> Vec<Node> {
+    let resources = jobs.job(id).and_then(|job| job.resources());
+    let ranks = resources.into_iter().flat_map(|resources| resources.iter());
+    ranks.map(|rank| Node { rank: rank.rank(), host: rank.host().unwrap_or_default() }).collect()
+}
+
+/// Handles the failure of a handler.
+pub(crate) fn fail(core: &mut Core, plugin: PluginKey, failure: PrepFailure) {
+    let Core { turn, jobs, plugins, alloc, timers, .. } = core;
+    let PrepFailure { topic, job, description, node, note } = failure;
+    let kind = match topic {
+        TopicId::SlurmProlog | TopicId::SlurmPrologSlurmctld => Perilog::Prolog,
+        _ => Perilog::Epilog,
+    };
+    if let Some(description) = &description
+        && !perilogs::disown(jobs, plugin, job, kind, description)
+    {
+        // The job no longer waits for this prolog or epilog.
+        return;
+    }
+    let on = node.as_ref().map(|node| format!(" on {}", node.host)).unwrap_or_default();
+    let name = plugins.name(plugin);
+    turn.effects.log(Level::Error, format!("{name}: {}{on}: job {job}: {note}", topic.name()));
+    if let Some(node) = &node {
+        let what = if kind == Perilog::Prolog { "Prolog" } else { "Epilog" };
+        let reason = format!("{what} error: {note}");
+        let ranks = Idset::from(node.rank..=node.rank);
+        node_events::drain_for_owner(turn, alloc, timers, &ranks, &reason);
+    }
+    if kind == Perilog::Prolog {
+        end_job(turn, jobs, job, topic == TopicId::SlurmProlog, &format!("prolog{on}: {note}"));
+    }
+    if let Some(description) = &description {
+        // After the exception: once its last prolog is finished the job would start.
+        let end = PerilogEnd::failed(kind, description, None);
+        perilogs::finish(turn, jobs, job, end);
+    }
+}
+
+/// Ends a job whose prolog has failed, and submits it again unless it is interactive or must not be requeued. `held`
+/// says that an administrator has to look at it first.
+fn end_job(turn: &mut Turn, jobs: &mut Jobs, id: JobId, held: bool, why: &str) {
+    let Some(record) = jobs.get_mut(id) else { return };
+    if std::mem::replace(&mut record.execution.prep, PrepStage::Failed) == PrepStage::Failed {
+        // The prologs of several nodes have failed.
+        return;
+    }
+    let mut document = record.job.jobspec().value().clone();
+    let may_requeue = JobDescriptor::from_jobspec(&document).requeue != Some(0);
+    if is_interactive(&document) {
+        return jobs.raise_fatal(turn, id, "prolog", &format!("{why}; job killed"));
+    }
+    if !may_requeue {
+        return jobs.raise_fatal(turn, id, "prolog", why);
+    }
+    let attempts = path::get(&document, RESTARTS).and_then(Value::as_u64).unwrap_or(0) + 1;
+    let held = held || attempts > ATTEMPTS;
+    for (path, value) in [(REQUEUED, json!(id.to_string())), (RESTARTS, attempts.into())] {
+        if let Err(error) = path::set(&mut document, path, value) {
+            let text = format!("{id}: can't be submitted again: {error}");
+            turn.effects.log(Level::Error, text);
+            return jobs.raise_fatal(turn, id, "prolog", why);
+        }
+    }
+    let job = &record.job;
+    let resubmission = Resubmission {
+        of: id,
+        userid: job.userid(),
+        urgency: if held { Urgency::HOLD } else { job.urgency() },
+        flags: job.flags(),
+        jobspec: document,
+    };
+    turn.effects.after.push(Effect::Resubmit(Box::new(resubmission)));
+    let held = if held { ", held" } else { "" };
+    jobs.raise_fatal(turn, id, "prolog", &format!("{why}; submitted again{held}"));
+}
+
+/// Whether the job's tasks read what its user types, as with `run`: the user waits for this job, and for no other.
+fn is_interactive(jobspec: &Value) -> bool {
+    let stdin = "attributes.system.shell.options.input.stdin.type";
+    path::get(jobspec, stdin).and_then(Value::as_str) == Some("service")
+}
+
+/// Whether a topic is one of Slurm's prologs and epilogs.
+pub(crate) fn is_prep(topic: TopicId) -> bool {
+    matches!(
+        topic,
+        TopicId::SlurmProlog
+            | TopicId::SlurmPrologSlurmctld
+            | TopicId::SlurmEpilog
+            | TopicId::SlurmEpilogSlurmctld
+    )
+}

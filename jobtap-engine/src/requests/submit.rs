@@ -1,0 +1,268 @@
+//! A submission: it is checked, gets an id, and is taken through the gates of the plugins, until the job is accepted or
+//! removed.
+
+use serde_json::{Value, json};
+
+use super::access;
+use super::slurm::begin;
+use crate::agenda::{Agenda, Cause, Frame, Purpose, Subject, SubmissionStep, Work};
+use crate::api::{Cred, ReplyTo, RequestError, Submission, Write};
+use crate::core::Core;
+use crate::dispatch::{async_work, dependencies, pushing, schemes};
+use crate::eventlog::{Event, Submitted};
+use crate::host::errno::{EINVAL, EPERM};
+use crate::job::{Flags, JobId, Urgency};
+use crate::jobs::waiters::Waiters;
+use crate::jobs::{Admission, HeldBack, Jobs, Record};
+use crate::plugins::Plugins;
+use crate::submissions::ingest;
+use crate::submissions::{Submissions, Submitter};
+use crate::topic::TopicId;
+use crate::turn::Turn;
+
+/// The key of a job under which its environment is stored if a plugin has changed it at the submission: an
+/// object of strings.
+pub const ENVIRONMENT: &str = "environment";
+
+fn invalid(text: impl Into<String>) -> RequestError {
+    RequestError::new(EINVAL, text)
+}
+
+fn denied(text: &str) -> RequestError {
+    RequestError::new(EPERM, text)
+}
+
+/// `job-ingest.submit`.
+pub(super) fn submit(core: &mut Core, reply: ReplyTo, cred: Cred, submission: Submission) {
+    match check_options(cred, &submission) {
+        Err(error) => core.turn.effects.reply(reply, Err(error)),
+        Ok(options)
+            // If queues are restricted the user has to be looked up, and the request waits there until this is done.
+            if core.plugins.stack.handles(TopicId::SlurmJobSubmit)
+                || access::is_restricted(core, cred) =>
+        {
+            begin::begin_submit(core, reply, cred, Box::new(submission), options);
+        }
+        Ok((urgency, flags)) => {
+            let checked = Checked::new(submission, (urgency, flags));
+            take_to_gates(core, Submitter { reply, messages: Vec::new() }, cred, checked);
+        }
+    }
+}
+
+/// Submits again a job that was admitted before.
+pub(super) fn resubmit(core: &mut Core, reply: ReplyTo, cred: Cred, submission: Submission) {
+    // The options were checked when the job was submitted; its owner may have raised the urgency since.
+    match check_options(Cred { owner: true, ..cred }, &submission) {
+        Err(error) => core.turn.effects.reply(reply, Err(error)),
+        Ok((urgency, flags)) => {
+            let checked = Checked::new(submission, (urgency, flags));
+            let checked = Checked { admitted_before: true, ..checked };
+            take_to_gates(core, Submitter { reply, messages: Vec::new() }, cred, checked);
+        }
+    }
+}
+
+/// A submission whose options have been checked.
+pub(super) struct Checked {
+    pub(super) submission: Submission,
+    pub(super) urgency: Urgency,
+    pub(super) flags: Flags,
+    /// The environment of the jobspec differs from the submitted one.
+    pub(super) new_environment: bool,
+    /// The user had access to the queue when the job was first submitted.
+    admitted_before: bool,
+}
+
+impl Checked {
+    pub(super) const fn new(submission: Submission, (urgency, flags): (Urgency, Flags)) -> Self {
+        Self { submission, urgency, flags, new_environment: false, admitted_before: false }
+    }
+}
+
+/// Makes the job, and takes it to the gates of the plugins.
+pub(super) fn take_to_gates(core: &mut Core, submitter: Submitter, cred: Cred, checked: Checked) {
+    let (urgency, flags) = (checked.urgency, checked.flags);
+    let created = create(core, cred, checked);
+    let Core { turn, jobs, submissions, .. } = core;
+    match created {
+        Ok(id) => {
+            submissions.submitters.insert(id, submitter);
+            turn.agenda.push(Work::Submission(id, SubmissionStep::Create));
+            // Posted after, so that it is applied before: the gates see the job's user and urgency.
+            let userid = cred.userid;
+            let submitted = Submitted { userid, urgency, flags, is_versioned: true };
+            jobs.post(turn, id, Event::Submit(submitted));
+        }
+        Err(error) => turn.effects.reply_with(submitter.reply, submitter.messages, Err(error)),
+    }
+}
+
+/// Checks urgency and flags: some are for the owner of the instance only.
+fn check_options(cred: Cred, submission: &Submission) -> Result<(Urgency, Flags), RequestError> {
+    let flags = Flags::from_bits(submission.flags).map_err(|_| invalid("invalid job flags"))?;
+    let guest = !cred.owner;
+    if guest && flags.contains(Flags::NOVALIDATE) {
+        return Err(denied("only the instance owner can submit with FLUX_JOB_NOVALIDATE"));
+    }
+    let urgency =
+        Urgency::new(submission.urgency).map_err(|_| invalid("urgency range is [0:31]"))?;
+    if guest && urgency > Urgency::DEFAULT {
+        return Err(invalid("only the instance owner can submit with urgency >16"));
+    }
+    if guest && flags.contains(Flags::WAITABLE) {
+        return Err(invalid("only the instance owner can submit with FLUX_JOB_WAITABLE"));
+    }
+    Ok((urgency, flags))
+}
+
+/// Makes the job, in state NEW. Nothing about it is stored before it is accepted.
+fn create(core: &mut Core, cred: Cred, checked: Checked) -> Result<JobId, RequestError> {
+    let Checked { submission, flags, new_environment, admitted_before, .. } = checked;
+    let jobspec = ingest::complete_and_check(
+        &core.submissions.ingest,
+        &core.alloc.queues,
+        &core.alloc.pool,
+        submission.jobspec,
+        flags,
+    )?;
+    if !admitted_before {
+        access::check(core, cred, &jobspec)?;
+    }
+    // Whole milliseconds. If the clock is set back the generator goes on from the last id.
+    let elapsed = ((core.turn.clock.now - core.turn.clock.started_at) * 1000.0).max(0.0) as u64;
+    let id = core.jobs.next_id(elapsed).map_err(|error| invalid(error.to_string()))?;
+    let environment = new_environment.then(|| {
+        let variables = jobspec.environment().cloned().unwrap_or_default();
+        Value::Object(variables).to_string()
+    });
+    // The environment is only in `J`: it is long, and only execution needs it.
+    let jobspec = jobspec.into_redacted();
+    let text = jobspec.text().to_owned();
+    core.jobs.insert_active(Box::new(Record::submitted(id, jobspec)));
+    core.jobs.put(&mut core.turn.effects, id, "J", submission.signed);
+    core.jobs.put(&mut core.turn.effects, id, "jobspec", text);
+    if let Some(environment) = environment {
+        // `J` stays as it was signed.
+        core.jobs.put(&mut core.turn.effects, id, ENVIRONMENT, environment);
+    }
+    Ok(id)
+}
+
+/// Takes a submission to its next step.
+pub(crate) fn step(core: &mut Core, id: JobId, step: SubmissionStep) {
+    let Core { turn, jobs, plugins, waiters, submissions, .. } = &mut *core;
+    match step {
+        SubmissionStep::Create => {
+            gate(&mut turn.agenda, plugins, id, TopicId::JobCreate, SubmissionStep::Validate)
+        }
+        SubmissionStep::Validate => {
+            gate(
+                &mut turn.agenda,
+                plugins,
+                id,
+                TopicId::JobValidate,
+                SubmissionStep::Dependency(0),
+            );
+        }
+        SubmissionStep::Dependency(index) => ask_dependency(core, id, index),
+        SubmissionStep::New => {
+            turn.agenda.push(Work::Submission(id, SubmissionStep::Accept));
+            plugins.notify(&mut turn.agenda, TopicId::JobNew, id, Cause::None);
+        }
+        SubmissionStep::Accept => accept(turn, jobs, waiters, submissions, id),
+    }
+}
+
+fn gate(agenda: &mut Agenda, plugins: &Plugins, id: JobId, topic: TopicId, next: SubmissionStep) {
+    pushing::push(agenda, plugins, Frame::new(topic, id, Purpose::Gate(next)));
+}
+
+fn ask_dependency(core: &mut Core, id: JobId, index: usize) {
+    let Core { turn, jobs, plugins, submissions, .. } = core;
+    let Some(record) = jobs.get(id) else {
+        return;
+    };
+    let dependencies = match record.job.kept().jobspec.dependencies() {
+        Ok(dependencies) => dependencies,
+        Err(error) => {
+            return reject(turn, jobs, plugins, submissions, id, error.to_string());
+        }
+    };
+    match dependencies.into_iter().nth(index) {
+        None => turn.agenda.push(Work::Submission(id, SubmissionStep::New)),
+        Some(dependency) => {
+            let purpose = Purpose::Gate(SubmissionStep::Dependency(index + 1));
+            dependencies::push(turn, jobs, plugins, id, dependency, purpose, None);
+        }
+    }
+}
+
+/// Handles the end of a gate: all of its handlers were called.
+pub(crate) fn finish_gate(core: &mut Core, frame: Frame, next: SubmissionStep) {
+    let Core { turn, jobs, plugins, submissions, .. } = core;
+    let id = frame.job;
+    if let Some(text) = frame.refusal {
+        return reject(turn, jobs, plugins, submissions, id, text);
+    }
+    if !frame.awaited.is_empty() {
+        return plugins.suspend(id, frame);
+    }
+    match &frame.subject {
+        Subject::Dependency(dependency) if frame.progress.deciders == 0 => {
+            let text = schemes::unsupported(plugins, &dependency.scheme);
+            reject(turn, jobs, plugins, submissions, id, text);
+        }
+        _ => turn.agenda.push(Work::Submission(id, next)),
+    }
+}
+
+/// Accepts a job: its writes go out, and the response with them.
+fn accept(
+    turn: &mut Turn,
+    jobs: &mut Jobs,
+    waiters: &mut Waiters,
+    submissions: &mut Submissions,
+    id: JobId,
+) {
+    let Some(record) = jobs.get_mut(id) else {
+        return;
+    };
+    let admission = std::mem::replace(&mut record.admission, Admission::Accepted);
+    if let Admission::Pending(held_back) = admission {
+        let HeldBack { writes, events } = *held_back;
+        turn.effects.writes.extend(writes);
+        turn.effects.writes.push(Write::Accepted { id });
+        for (log, seq, entry) in events {
+            turn.effects.publish(id, log, seq, &entry);
+        }
+    }
+    waiters.count_active(record);
+    jobs.count_new(id);
+    if let Some(Submitter { reply, messages }) = submissions.submitters.remove(&id) {
+        turn.effects.reply_with(reply, messages, Ok(json!({ "id": id })));
+    }
+    jobs.post(turn, id, Event::Validate);
+}
+
+/// Rejects a job: once `job.destroy` has seen it, nothing but the response is left.
+fn reject(
+    turn: &mut Turn,
+    jobs: &mut Jobs,
+    plugins: &Plugins,
+    submissions: &mut Submissions,
+    id: JobId,
+    text: String,
+) {
+    let text = if text.is_empty() { "rejected by plugin".to_owned() } else { text };
+    if let Some(Submitter { reply, messages }) = submissions.submitters.remove(&id) {
+        turn.effects.reply_with(reply, messages, Err(invalid(text)));
+    }
+    async_work::abort_all(jobs, id);
+    if let Some(record) = jobs.get_mut(id) {
+        record.admission = Admission::Rejected;
+    }
+    // Below `job.destroy`, which still sees the job.
+    turn.agenda.push(Work::RemoveRecord(id));
+    plugins.notify(&mut turn.agenda, TopicId::JobDestroy, id, Cause::None);
+}
