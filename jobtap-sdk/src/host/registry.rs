@@ -329,7 +329,7 @@ mod tests {
             "{error}"
         );
         let error = check_schedulers(vec![&EASY]).unwrap_err();
-        let (name, first, second) = ("easy", "jobtap-sdk", "site");
+        let (name, first, second) = ("easy", "jobtap-core", "site");
         assert_eq!(error, RegistryError::DuplicateScheduler { name, first, second });
         assert!(matches!(check_schedulers(vec![&OLD_SCHEDULER]), Err(RegistryError::Sdk { .. })));
     }

@@ -77,7 +77,8 @@ impl fmt::Debug for SchedulerDescriptor {
 }
 
 const fn own(name: &'static str, new: NewScheduler) -> SchedulerDescriptor {
-    let (crate_name, crate_version) = (env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
+    // The crate by which authors know this one.
+    let (crate_name, crate_version) = ("jobtap-core", env!("CARGO_PKG_VERSION"));
     SchedulerDescriptor { name, crate_name, crate_version, sdk: SDK_VERSION, new }
 }
 
