@@ -59,8 +59,8 @@ mod turn;
 
 // What the engine is built on, by the names that it has for authors.
 use jobtap_sdk::{
-    eventlog, host, job, jobspec, json_text, json_type, kept, queue, resource, sched, settings,
-    slurm, suggest, topic,
+    eventlog, host, job, jobspec, json_text, json_type, kept, plugin, queue, resource, sched,
+    settings, slurm, suggest, topic,
 };
 
 use std::path::PathBuf;

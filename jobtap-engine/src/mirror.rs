@@ -12,10 +12,11 @@ use serde_json::Value;
 use super::dispatch::{checks, overlay};
 use super::jobs::{Admission, Jobs, Phase, Record, Running};
 use crate::eventlog::{Event, EventEntry, Name};
-use crate::host::{AbortHandle, CallError, Command, JobParts, Lent, Perilog, PluginKey, WorkKind};
+use crate::host::{AbortHandle, Command, JobParts, Lent, PluginKey, WorkKind};
 use crate::host::{lent, without_scheduling};
 use crate::job::{Job, JobId, State, Urgency};
 use crate::jobspec::Jobspec;
+use crate::plugin::{CallError, Perilog};
 use crate::resource::ResourceSet;
 
 /// The jobs of another job manager.

@@ -9,10 +9,10 @@ use crate::agenda::{Agenda, Cause, Chain, Frame, PendingDispatch, Work};
 use crate::api::{Effect, Effects, Level, ReplyTo, RequestError};
 use crate::host::errno::ENOSYS;
 use crate::host::{
-    AsyncError, PluginKey, Registry, RemoteSink, RequestKey, ServiceError, Stack, TIME_BUDGET,
-    Ticks,
+    AsyncError, PluginKey, Registry, RemoteSink, RequestKey, Stack, TIME_BUDGET, Ticks,
 };
 use crate::job::{JobId, Timestamp};
+use crate::plugin::ServiceError;
 use crate::shadows::Shadows;
 use crate::topic::TopicId;
 

@@ -24,9 +24,10 @@ use super::requests::queues::{self, stop_at_restart};
 use super::timers::Timers;
 use super::turn::Turn;
 use crate::eventlog::{Event, Name, Submitted, decode_log};
-use crate::host::{BoundHandler, OnRestart, Perilog};
+use crate::host::{BoundHandler, OnRestart};
 use crate::job::{JobId, State, merge_annotations};
 use crate::jobspec::Jobspec;
+use crate::plugin::Perilog;
 use crate::topic::TopicId;
 
 /// Why a stored job cannot be restored. It is set aside; other jobs are not affected.

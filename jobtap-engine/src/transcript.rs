@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::host::{Command, Fault, Outcome, Priority};
+use crate::host::{Command, Fault, Outcome};
 use crate::job::JobId;
+use crate::plugin::Priority;
 
 /// What an action is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

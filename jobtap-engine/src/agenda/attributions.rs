@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::host::{Outcome, PluginKey, Priority};
+use crate::host::{Outcome, PluginKey};
+use crate::plugin::Priority;
 
 /// Which plugin has said what in one dispatch.
 #[derive(Debug, Default)]

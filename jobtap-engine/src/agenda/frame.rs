@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use super::{Attributions, JobspecUpdate, SubmissionStep};
 use crate::eventlog::EventEntry;
-use crate::host::Node;
-use crate::host::{BoundHandler, Detail, Handlers, Outcome, PluginKey, UpdateRequest};
+use crate::host::{BoundHandler, Detail, Handlers, Outcome, PluginKey};
 use crate::job::{Job, JobId, State};
 use crate::jobspec::Dependency;
+use crate::plugin::Node;
+use crate::plugin::UpdateRequest;
 use crate::shadows::Watch;
 use crate::topic::TopicId;
 

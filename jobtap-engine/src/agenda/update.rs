@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 
 use serde_json::{Map, Value};
 
-use crate::host::{Cred, ReplyTo};
+use crate::host::ReplyTo;
 use crate::job::JobId;
+use crate::plugin::Cred;
 
 /// A `job-manager.update` request in progress.
 #[derive(Debug)]

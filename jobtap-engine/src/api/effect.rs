@@ -8,8 +8,9 @@ use serde_json::Value;
 
 use super::{ExecCommand, RequestError, Writes};
 use crate::eventlog::EventEntry;
-use crate::host::{BlockingCommand, Level, PluginKey, ProcessCommand, ReplyTo, Task};
+use crate::host::{BlockingCommand, PluginKey, ProcessCommand, ReplyTo, Task};
 use crate::job::{Flags, JobId, Timestamp, Uid, Urgency};
+use crate::plugin::Level;
 
 /// A timer of the engine; unique within one run of the manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -23,12 +23,12 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-pub use crate::host::Cred;
-pub use crate::host::Level;
 use crate::host::RemoteCall;
 pub use crate::host::ReplyTo;
 use crate::job::{JobId, Uid};
 use crate::jobspec::Jobspec;
+pub use crate::plugin::Cred;
+pub use crate::plugin::Level;
 
 /// Something that has happened, for [`Engine::handle`](super::Engine::handle).
 #[derive(Debug)]

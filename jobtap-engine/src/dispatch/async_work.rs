@@ -4,9 +4,10 @@ use super::perilogs::{self, PerilogEnd};
 use super::remote;
 use crate::api::{Effect, Effects};
 use crate::core::Core;
-use crate::host::{BlockingCommand, JobWork, Perilog, PluginKey, ProcessCommand, RemoteWork};
+use crate::host::{BlockingCommand, JobWork, PluginKey, ProcessCommand, RemoteWork};
 use crate::job::{JobId, State};
 use crate::jobs::{Jobs, Running};
+use crate::plugin::Perilog;
 
 /// Starts the work of an asynchronous handler, once its events are durable.
 pub(crate) fn begin(effects: &mut Effects, jobs: &mut Jobs, plugin: PluginKey, work: JobWork) {

@@ -6,10 +6,11 @@
 use serde_json::{Map, Value};
 
 use crate::eventlog::Event;
-use crate::host::{CallError, Command, PluginKey, Severity, UpdateFault};
+use crate::host::{Command, PluginKey};
 use crate::job::{JobId, State};
 use crate::jobs::{Admission, Jobs, Phase};
 use crate::jobspec::path;
+use crate::plugin::{CallError, Severity, UpdateFault};
 
 /// Checks a command. A command that concerns no job is always possible.
 pub(crate) fn check(jobs: &Jobs, command: &Command) -> Result<(), CallError> {

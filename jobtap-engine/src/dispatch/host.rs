@@ -14,8 +14,9 @@ use super::checks::{check, check_first_use};
 use super::overlay;
 use crate::alloc::retained;
 use crate::core::Core;
-use crate::host::{CallError, Command, Fault, Host, LoadedPlugin, RemoteHandle, call_own_handlers};
+use crate::host::{Command, Fault, Host, LoadedPlugin, RemoteHandle, call_own_handlers};
 use crate::job::{Job, JobId, Timestamp, Uid};
+use crate::plugin::CallError;
 use crate::queue::Queues;
 use crate::resource::ResourceSet;
 

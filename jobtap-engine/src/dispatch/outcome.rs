@@ -6,9 +6,9 @@ use crate::agenda::{Attributions, Progress};
 use crate::alloc::schedule;
 use crate::api::Effects;
 use crate::eventlog::{Event, Name};
-use crate::host::Priority;
 use crate::job::{JobId, State, merge_annotations};
 use crate::jobs::Jobs;
+use crate::plugin::Priority;
 use crate::topic::TopicId;
 use crate::turn::Turn;
 

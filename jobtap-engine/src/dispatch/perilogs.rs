@@ -1,8 +1,9 @@
 //! Prologs and epilogs of plugins: how they start, change their owner, and finish.
 
-use crate::host::{Exception, Perilog, PluginKey};
+use crate::host::PluginKey;
 use crate::job::JobId;
 use crate::jobs::{Jobs, PerilogEvents as _};
+use crate::plugin::{Exception, Perilog};
 use crate::turn::Turn;
 
 /// How a prolog or epilog ends.

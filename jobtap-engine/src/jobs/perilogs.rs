@@ -3,7 +3,8 @@
 use thin_vec::ThinVec;
 
 use crate::eventlog::Event;
-use crate::host::{Perilog, PluginKey};
+use crate::host::PluginKey;
+use crate::plugin::Perilog;
 
 /// The prologs and epilogs of a job that are started and not finished.
 ///

@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 use super::Jobs;
 use crate::agenda::{Agenda, Work};
 use crate::eventlog::{Context, Event, EventEntry, Raised};
-use crate::host::{Exception, Severity};
 use crate::job::{Flags, JobId, State};
+use crate::plugin::{Exception, Severity};
 use crate::turn::Turn;
 
 impl Jobs {

@@ -13,9 +13,9 @@ use super::record::Record;
 use crate::eventlog::{
     Allocated, Context, ContextError, Event, EventEntry, Name, Raised, Submitted,
 };
-use crate::host::Perilog;
 use crate::job::{Flags, JobFlag, State, Timestamp, merge_annotations};
 use crate::kept::KnownDependency;
+use crate::plugin::Perilog;
 use crate::resource::Idset;
 
 /// What an event did.

@@ -8,11 +8,12 @@ use super::call::Call;
 use super::driver::Driver;
 use super::ledger::Origin;
 use crate::eventlog::{Event, EventEntry, Name, Submitted};
-use crate::host::{Detail, HandlerEntry, Handlers, LoadedPlugin, PluginKey, Priority};
+use crate::host::{Detail, HandlerEntry, Handlers, LoadedPlugin, PluginKey};
 use crate::job::{JobId, State};
 use crate::jobs::{Admission, Phase, Record};
 use crate::jobspec::Jobspec;
 use crate::life_cycle::state_topic;
+use crate::plugin::Priority;
 use crate::topic::{OnFailure, TopicId};
 use crate::transcript::Kind;
 

@@ -13,11 +13,12 @@ use crate::api::{Cred, Effects, ReplyTo, RequestError};
 use crate::core::Core;
 use crate::dispatch::pushing;
 use crate::eventlog::Event;
+use crate::host::BoundHandler;
 use crate::host::errno::{EINVAL, ENOENT, EPERM};
-use crate::host::{BoundHandler, UpdateRequest};
 use crate::job::{Job, JobFlag, JobId, State, Timestamp};
 use crate::jobs::Jobs;
 use crate::jobspec::path;
+use crate::plugin::UpdateRequest;
 use crate::topic::TopicId;
 use crate::turn::Turn;
 

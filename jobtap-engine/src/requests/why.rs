@@ -10,10 +10,11 @@ use crate::alloc::nodes::PlannedMaintenance;
 use crate::api::{Cred, RequestError};
 use crate::core::Core;
 use crate::dispatch::retention;
+use crate::host::WorkKind;
 use crate::host::errno::{ENOENT, EPERM};
-use crate::host::{Perilog, WorkKind};
 use crate::job::{JobId, State, Timestamp};
 use crate::jobs::Record;
+use crate::plugin::Perilog;
 use crate::resource::{Idset, ResourceSet};
 use crate::topic::TopicId;
 

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::host::{PluginKey, Priority};
+use crate::host::PluginKey;
 use crate::job::JobId;
+use crate::plugin::Priority;
 use crate::transcript::{Action, Kind, Transcript};
 
 /// One of the two sides that are compared.

@@ -87,28 +87,20 @@ pub use stack::{BoundHandler, CallResult, Fault, Handlers, LoadedPlugin, Stack};
 pub use task::{Origin, TIME_BUDGET, Task, over_budget};
 pub use update::UpdateDecision;
 
-// Public as items of `plugin`; here for the engine.
+// For the engine alone.
 #[doc(hidden)]
-pub use call_error::{CallError, UpdateFault};
-#[doc(hidden)]
-pub use command::{Level, work_description};
-#[doc(hidden)]
-pub use event_name::EventName;
-#[doc(hidden)]
-pub use exception::{Exception, Severity};
-#[doc(hidden)]
-pub use failure::ConfError;
-#[doc(hidden)]
-pub use outcome::Priority;
+pub use command::work_description;
 #[doc(hidden)]
 pub use parts::{lent, without_scheduling};
-#[doc(hidden)]
-pub use perilog::Perilog;
-#[doc(hidden)]
-pub use prep::Node;
-#[doc(hidden)]
-pub use process::{OutputLine, Process, ProcessEnd, ProcessError, ProcessResult};
-#[doc(hidden)]
-pub use service::{Cred, ServiceError};
-#[doc(hidden)]
-pub use update::UpdateRequest;
+
+// Public as items of `plugin`.
+pub(crate) use call_error::CallError;
+pub(crate) use command::Level;
+pub(crate) use event_name::EventName;
+pub(crate) use exception::Exception;
+pub(crate) use failure::ConfError;
+pub(crate) use outcome::Priority;
+pub(crate) use perilog::Perilog;
+pub(crate) use process::{OutputLine, Process, ProcessEnd, ProcessError, ProcessResult};
+pub(crate) use service::{Cred, ServiceError};
+pub(crate) use update::UpdateRequest;

@@ -12,11 +12,10 @@ use crate::core::Core;
 use crate::dispatch::buffer::{BufferContent, CommandBuffer};
 use crate::dispatch::host::CallbackHost;
 use crate::dispatch::{async_work, faulted, overlay};
-use crate::host::{
-    Args, BoundHandler, Command, Detail, Fault, Outcome, PluginKey, Priority, RemoteWork,
-};
+use crate::host::{Args, BoundHandler, Command, Detail, Fault, Outcome, PluginKey, RemoteWork};
 use crate::job::{Job, JobId, State};
 use crate::jobs::Jobs;
+use crate::plugin::Priority;
 use crate::plugins::Plugins;
 use crate::shadows::compare::{Side, alone, priorities};
 use crate::shadows::{Shadow, Shadows};
