@@ -42,7 +42,7 @@ pub(crate) fn notify(core: &mut Core, pending: PendingDispatch) {
         return continue_as_frame(core, pending, handlers, progress, interrupt, buffer);
     }
     if !progress.outcome.is_empty() {
-        outcome::take(&mut core.turn, &mut core.jobs, topic, id, progress);
+        outcome::apply(&mut core.turn, &mut core.jobs, topic, id, progress);
     }
 }
 
@@ -278,7 +278,7 @@ fn decide_without(core: &mut Core, bound: &BoundHandler, frame: &mut Frame) {
 /// Applies the outcome of a dispatch with [`Purpose::Notify`].
 pub(crate) fn finish_notify(turn: &mut Turn, jobs: &mut Jobs, frame: Frame) {
     log_refusal(&mut turn.effects, &frame);
-    outcome::take(turn, jobs, frame.topic, frame.job, frame.progress);
+    outcome::apply(turn, jobs, frame.topic, frame.job, frame.progress);
 }
 
 /// Logs the refusal of a gate that no longer decides anything, such as `job.create` for a job that was accepted long

@@ -13,7 +13,7 @@ use crate::job::{JobId, State, merge_annotations};
 use crate::topic::TopicId;
 
 /// Applies what all handlers of a topic have decided.
-pub(crate) fn take(
+pub(crate) fn apply(
     turn: &mut Turn,
     jobs: &mut Jobs,
     topic: TopicId,
