@@ -121,7 +121,7 @@ fn catch_up(turn: &mut Turn, jobs: &mut Jobs, timers: &mut Timers, config: ExecC
 
 /// Handles a report. A report that says nothing new is dropped, so that the executor can repeat one that may not have
 /// arrived.
-pub(super) fn report(
+pub(super) fn handle_report(
     turn: &mut Turn,
     jobs: &mut Jobs,
     alloc: &mut Allocation,
