@@ -51,7 +51,7 @@ fn act_in_sched(turn: &mut Turn, jobs: &mut Jobs, alloc: &mut Allocation, id: Jo
     let bypass =
         record.set_flags.alloc_bypass && record.job.priority.is_some_and(|value| value > 0);
     if !bypass {
-        return schedule::enqueue_job(turn, jobs, alloc, id);
+        return schedule::place_in_queue(turn, jobs, alloc, id);
     }
     let ready = record.job.resources.is_some() && !record.pending_events.contains(&Name::Alloc);
     schedule::dequeue(jobs, alloc, id);
