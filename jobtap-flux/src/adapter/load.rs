@@ -210,7 +210,7 @@ const ANY: [&str; 8] = [
 /// Returns the order in which Flux introduces the existing jobs to the plugins.
 pub(crate) fn load_order(linked: &[&'static PluginDescriptor]) -> Option<&'static str> {
     linked.iter().find_map(|plugin| match plugin.load_order {
-        IntroductionOrder::None => None,
+        IntroductionOrder::ById => None,
         IntroductionOrder::State => Some("state"),
         IntroductionOrder::StateReversed => Some("-state"),
     })
