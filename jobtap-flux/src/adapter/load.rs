@@ -166,7 +166,7 @@ pub(crate) fn topics(linked: &[&'static PluginDescriptor]) -> Vec<String> {
     };
     for entry in linked.iter().flat_map(|plugin| plugin.handlers) {
         match entry.id {
-            TopicId::Own | TopicId::Unload | TopicId::JobEvent => {}
+            TopicId::Unlisted | TopicId::Unload | TopicId::JobEvent => {}
             TopicId::JobState => STATES.iter().for_each(|state| add(state)),
             TopicId::JobAny => ANY.iter().chain(&STATES).for_each(|topic| add(topic)),
             _ => add(&entry.full_name()),

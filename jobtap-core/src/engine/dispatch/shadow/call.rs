@@ -253,7 +253,7 @@ pub(in crate::engine) fn resume(core: &mut Core, key: PluginKey, work: RemoteWor
         return;
     };
     let plugin = Rc::clone(&shadow.plugin);
-    let topic = Topic { topic: TopicId::Own, trial: None, job: None, detail: Detail::None };
+    let topic = Topic { topic: TopicId::Unlisted, trial: None, job: None, detail: Detail::None };
     let transcript = match work {
         RemoteWork::Commands(commands) => {
             let mut transcript = Transcript::default();
@@ -267,7 +267,7 @@ pub(in crate::engine) fn resume(core: &mut Core, key: PluginKey, work: RemoteWor
                 let core = &*core;
                 let Some(shadow) = core.plugins.shadows.get(key) else { return };
                 let host = host_of(core, shadow, None, &buffer);
-                let args = Args::new(&host, TopicId::Own);
+                let args = Args::new(&host, TopicId::Unlisted);
                 plugin.call_outside_topics(&core.plugins.ticks, |plugin| call(plugin, &args))
             };
             let Some((result, milliseconds)) = called else { return };

@@ -31,13 +31,13 @@ pub(in crate::engine) fn show(
     let same = |bound: &&BoundHandler| {
         (bound.entry().topic, bound.entry().key) == (live.entry().topic, live.entry().key)
     };
-    let handlers = shadow.stack.handlers(TopicId::Own)?;
+    let handlers = shadow.stack.handlers(TopicId::Unlisted)?;
     let bound = handlers.iter().find(same)?.clone();
     let ServiceRequest { cred, to, streaming, .. } = *request;
     let payload = request.payload.clone();
     let copy = ServiceRequest { cred, payload, to, streaming, taken: Cell::new(false) };
     let detail = Detail::Request(&copy);
-    let topic = Topic { topic: TopicId::Own, trial: None, job: None, detail };
+    let topic = Topic { topic: TopicId::Unlisted, trial: None, job: None, detail };
     let transcript = call(core, &bound, topic, Charge::Yes)?.transcript;
     Some(Answered { key, transcript })
 }
