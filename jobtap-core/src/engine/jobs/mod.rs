@@ -306,7 +306,7 @@ impl Jobs {
     }
 
     /// Notes that no event of a job waits, and reuses its queue.
-    pub(super) fn rest(&mut self, id: JobId) {
+    pub(super) fn go_idle(&mut self, id: JobId) {
         if let Some(record) = self.records.get_mut(id) {
             record.pending_events.busy = false;
             if let Some(queue) = record.pending_events.take_empty() {
