@@ -133,7 +133,7 @@ fn act_in_inactive(
 
 /// Calls `job.inactive-add`, then `job.destroy`.
 pub(crate) fn show_inactive(turn: &mut Turn, jobs: &mut Jobs, plugins: &Plugins, id: JobId) {
-    jobs.touch(&mut turn.effects, id);
+    jobs.tidy_later(&mut turn.effects, id);
     plugins.notify(&mut turn.agenda, TopicId::JobDestroy, id, Cause::None);
     plugins.notify(&mut turn.agenda, TopicId::JobInactiveAdd, id, Cause::None);
 }

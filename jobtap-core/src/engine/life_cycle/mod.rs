@@ -34,7 +34,7 @@ pub(super) fn apply_next(core: &mut Core, id: JobId) {
     });
     let Some(mut entry) = next else {
         core.jobs.go_idle(id);
-        return core.jobs.touch(&mut core.turn.effects, id);
+        return core.jobs.tidy_later(&mut core.turn.effects, id);
     };
     // The `finish` of a job that ended while no manager ran keeps its own time, so that the job's usage is known.
     let started = record.job.t_start();
