@@ -110,7 +110,7 @@ fn panicked(handlers: &[BoundHandler], next: usize, panic: &(dyn Any + Send)) ->
 
 /// What these handlers see of the engine; `None` if there are no handlers.
 #[inline]
-pub(crate) fn host_of<'e>(
+pub(crate) fn callback_host<'e>(
     core: &'e Core,
     handlers: &'e [BoundHandler],
     current: Option<JobId>,

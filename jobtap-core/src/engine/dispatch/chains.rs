@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::buffer::{BufferContent, CommandBuffer};
-use super::call::{Interrupt, call_handlers, host_of, log_over_budget};
+use super::call::{Interrupt, call_handlers, callback_host, log_over_budget};
 use super::faulted;
 use super::overlay;
 use crate::engine::agenda::{Agenda, Chain, Work};
@@ -41,7 +41,7 @@ pub(crate) fn run(core: &mut Core, key: RequestKey) -> Option<Box<Chain>> {
     let mut progress = std::mem::take(&mut chain.progress);
     let interrupt = {
         let job = chain.job().and_then(|id| core.jobs.job(id));
-        match host_of(core, &handlers, chain.job(), &buffer) {
+        match callback_host(core, &handlers, chain.job(), &buffer) {
             None => Interrupt::AllCalled,
             Some(host) => {
                 let detail = Detail::Slurm(&chain.request);

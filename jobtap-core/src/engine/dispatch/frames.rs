@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::buffer::{BufferContent, CommandBuffer};
-use super::call::{Interrupt, call_handlers, host_of, log_over_budget};
+use super::call::{Interrupt, call_handlers, callback_host, log_over_budget};
 use super::overlay;
 use super::shadow::watch;
 use super::{faulted, outcome, prep, pushing};
@@ -33,7 +33,7 @@ pub(crate) fn notify(core: &mut Core, pending: PendingDispatch) {
     else {
         return;
     };
-    let Some(host) = host_of(core, handlers, Some(id), &buffer) else { return };
+    let Some(host) = callback_host(core, handlers, Some(id), &buffer) else { return };
     let args = Args { host: &host, topic, job: Some(job), detail: pending.cause.detail() };
     let interrupt =
         call_handlers(&host, handlers, &mut progress, &args, BoundHandler::is_out_of_service);
@@ -99,7 +99,7 @@ fn run_to(core: &mut Core, mut frame: Box<Frame>, end: usize) -> Option<Box<Fram
         let handlers = handlers.get(..end).unwrap_or(&handlers);
         // The job is gone when it was purged or rejected meanwhile; then nothing follows.
         let job = frame.trial.as_deref().or_else(|| core.jobs.job(frame.job))?;
-        match host_of(core, handlers, Some(job.id()), &buffer) {
+        match callback_host(core, handlers, Some(job.id()), &buffer) {
             None => Interrupt::AllCalled,
             Some(host) => {
                 let (topic, detail) = (frame.topic, frame.detail());

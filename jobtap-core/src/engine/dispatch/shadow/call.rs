@@ -66,7 +66,7 @@ pub(super) fn call(
             (None, Some(id)) => Some(core.jobs.job(id)?),
             (None, None) => None,
         };
-        let host = host_of(core, shadow, topic.job, &buffer);
+        let host = shadow_host(core, shadow, topic.job, &buffer);
         if let Some(job) = job {
             host.show_own(job);
         }
@@ -82,7 +82,7 @@ pub(super) fn call(
     Some(finish(core, key, topic, charge, (result, milliseconds, buffer)))
 }
 
-fn host_of<'e>(
+fn shadow_host<'e>(
     core: &'e Core,
     shadow: &'e Shadow,
     current: Option<JobId>,
@@ -266,7 +266,7 @@ pub(in crate::engine) fn resume(core: &mut Core, key: PluginKey, work: RemoteWor
             let called = {
                 let core = &*core;
                 let Some(shadow) = core.plugins.shadows.get(key) else { return };
-                let host = host_of(core, shadow, None, &buffer);
+                let host = shadow_host(core, shadow, None, &buffer);
                 let args = Args::new(&host, TopicId::Unlisted);
                 plugin.call_outside_topics(&core.plugins.ticks, |plugin| call(plugin, &args))
             };
