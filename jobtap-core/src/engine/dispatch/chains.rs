@@ -182,11 +182,11 @@ pub(super) fn begin_work(
     plugin: PluginKey,
     work: RequestWork,
 ) {
-    let RequestWork { request, abort, task } = work;
+    let RequestWork { request, abort, future } = work;
     let chain = plugins.chains.get_mut(&request);
     let Some(chain) = chain.filter(|chain| chain.awaited == Some(plugin)) else { return };
     chain.abort = Some(abort);
-    effects.after.push(Effect::Spawn(task));
+    effects.after.push(Effect::Spawn(future));
 }
 
 /// Takes the answer of an asynchronous handler, and asks the next plugin.

@@ -85,7 +85,7 @@ impl Effector {
                 }));
             }
             Effect::Resubmit(job) => resubmit::resubmit(self, *job),
-            Effect::Spawn(task) => self.futures.spawn(task),
+            Effect::Spawn(future) => self.futures.spawn(future),
         }
     }
 }
