@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Attributions, JobspecUpdate, SubmissionStep};
-use crate::engine::shadows::Watch;
+use crate::engine::shadows::ShadowCalls;
 use crate::eventlog::EventEntry;
 use crate::host::prep::Node;
 use crate::host::{BoundHandler, Detail, Handlers, Outcome, PluginKey, UpdateRequest};
@@ -107,7 +107,7 @@ pub(crate) struct Frame {
     pub(crate) refusal: Option<String>,
     pub(crate) purpose: Purpose,
     /// The shadows that are called alongside these handlers.
-    pub(crate) watch: Option<Box<Watch>>,
+    pub(crate) shadow_calls: Option<Box<ShadowCalls>>,
 }
 
 impl Frame {
@@ -124,7 +124,7 @@ impl Frame {
             awaited: Vec::new(),
             refusal: None,
             purpose,
-            watch: None,
+            shadow_calls: None,
         }
     }
 

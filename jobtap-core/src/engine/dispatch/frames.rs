@@ -74,7 +74,7 @@ fn continue_as_frame(
 /// Calls the next handlers of a frame. Returns the frame once all of them were called.
 #[must_use]
 pub(crate) fn run(core: &mut Core, mut frame: Box<Frame>) -> Option<Box<Frame>> {
-    while frame.watch.is_some() {
+    while frame.shadow_calls.is_some() {
         // One handler at a time: shadows are called between them, and the outcome of each is noted.
         watch::call_due(core, &mut frame);
         let next = frame.progress.next;
@@ -94,7 +94,7 @@ fn run_to(core: &mut Core, mut frame: Box<Frame>, end: usize) -> Option<Box<Fram
     // Taken out, since the arguments borrow the frame during the calls.
     let mut progress = std::mem::take(&mut frame.progress);
     // The outcome of the earlier handlers is set aside, so that shadows can be compared with each handler alone.
-    let earlier = frame.watch.is_some().then(|| std::mem::take(&mut progress.outcome));
+    let earlier = frame.shadow_calls.is_some().then(|| std::mem::take(&mut progress.outcome));
     let interrupt = {
         let handlers = handlers.get(..end).unwrap_or(&handlers);
         // The job is gone when it was purged or rejected meanwhile; then nothing follows.
@@ -116,8 +116,8 @@ fn run_to(core: &mut Core, mut frame: Box<Frame>, end: usize) -> Option<Box<Fram
     };
     if let Some(mut outcome) = earlier {
         let answered = std::mem::take(&mut progress.outcome);
-        if let (Some(watch), Some(bound)) = (&mut frame.watch, handlers.get(end.wrapping_sub(1))) {
-            watch.note_outcome(bound, &answered, frame.job);
+        if let (Some(calls), Some(bound)) = (&mut frame.shadow_calls, handlers.get(end.wrapping_sub(1))) {
+            calls.note_outcome(bound, &answered, frame.job);
         }
         outcome.merge(answered);
         progress.outcome = outcome;
@@ -151,12 +151,12 @@ fn resume_below(
     overlay::clear(&mut core.jobs, noted);
     let has_panicked =
         matches!(&interrupt, Interrupt::Fault(fault) if matches!(**fault, Fault::Panic(_)));
-    if let Some(watch) = &mut frame.watch {
+    if let Some(calls) = &mut frame.shadow_calls {
         let fault = match &interrupt {
             Interrupt::Fault(fault) => Some(&**fault),
             _ => None,
         };
-        watch.note_rest(if has_panicked { &[] } else { &commands }, fault);
+        calls.note_rest(if has_panicked { &[] } else { &commands }, fault);
     }
     match interrupt {
         Interrupt::AllCalled | Interrupt::Commands => {}
