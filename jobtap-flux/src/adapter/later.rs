@@ -119,7 +119,7 @@ impl<F: Flux> Adapter<F> {
     /// Starts the work of an asynchronous handler.
     pub(super) fn begin_work(&self, plugin: PluginKey, work: JobWork) {
         let JobWork { job, what, kind, run_on, abort, future } = work;
-        let begins = self.mirror.borrow_mut().begin_work(plugin, job, what, (kind, run_on), abort);
+        let begins = self.mirror.borrow_mut().begin_work(plugin, job, what, kind, run_on, abort);
         if begins {
             self.spawn(future);
         }

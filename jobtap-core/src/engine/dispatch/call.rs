@@ -230,7 +230,8 @@ pub(crate) fn log_slow_poll(
     effects: &mut Effects,
     plugins: &Plugins,
     plugin: PluginKey,
-    (topic, job): (&str, Option<JobId>),
+    topic: &str,
+    job: Option<JobId>,
     milliseconds: u64,
 ) {
     if milliseconds <= plugins.budget {

@@ -223,7 +223,7 @@ fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
         Command::CancelTimer { key } => timers.stop_plugin_timer(key),
         Command::Spawn(future) => turn.effects.after.push(Effect::Spawn(future)),
         Command::PollTook { topic, job, milliseconds } => {
-            call::log_slow_poll(&mut turn.effects, plugins, plugin, (topic, job), milliseconds);
+            call::log_slow_poll(&mut turn.effects, plugins, plugin, topic, job, milliseconds);
         }
         Command::Log { level, text } => {
             let name = plugins.name(plugin);

@@ -116,7 +116,9 @@ fn run_to(core: &mut Core, mut frame: Box<Frame>, end: usize) -> Option<Box<Fram
     };
     if let Some(mut outcome) = earlier {
         let answered = std::mem::take(&mut progress.outcome);
-        if let (Some(calls), Some(bound)) = (&mut frame.shadow_calls, handlers.get(end.wrapping_sub(1))) {
+        if let (Some(calls), Some(bound)) =
+            (&mut frame.shadow_calls, handlers.get(end.wrapping_sub(1)))
+        {
             calls.note_outcome(bound, &answered, frame.job);
         }
         outcome.merge(answered);
@@ -191,7 +193,10 @@ fn resume_below(
 /// Handles the failure of a handler: a gate refuses; elsewhere the job goes on, and the log says so.
 fn handle_fault(core: &mut Core, frame: &mut Frame, bound: &BoundHandler, fault: Fault) {
     let plugin = Arc::clone(bound.instance().name());
-    let broken = !matches!(fault, Fault::Failure(_));
+    let at_fault = match fault {
+        Fault::Failure(_) => AtFault::Node,
+        Fault::Panic(_) | Fault::Busy => AtFault::Plugin,
+    };
     let (refusal, report) = match fault {
         // A text for the user from the plugin's author; not a fault of the plugin.
         Fault::Failure(Failure::Reject(text)) => (text, None),
@@ -210,7 +215,7 @@ fn handle_fault(core: &mut Core, frame: &mut Frame, bound: &BoundHandler, fault:
         Fault::Busy => (String::new(), Some("called while it is being called".to_owned())),
     };
     if prep::is_prep(frame.topic) {
-        return fail_prep(core, frame, bound, (report.unwrap_or(refusal), broken));
+        return fail_prep(core, frame, bound, report.unwrap_or(refusal), at_fault);
     }
     let is_logged = report.is_some();
     if let Some(text) = report {
@@ -231,18 +236,28 @@ fn handle_fault(core: &mut Core, frame: &mut Frame, bound: &BoundHandler, fault:
     }
 }
 
+/// What is to blame for a failed Slurm prolog or epilog.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AtFault {
+    Node,
+    Plugin,
+}
+
 /// Handles a Slurm prolog or epilog that fails at once, or can't be called, in the same way as an asynchronous one that
-/// fails later. `broken` says that the plugin is at fault, and not the node.
+/// fails later.
 fn fail_prep(
     core: &mut Core,
     frame: &mut Frame,
     bound: &BoundHandler,
-    (note, broken): (String, bool),
+    note: String,
+    at_fault: AtFault,
 ) {
     let node = match &frame.subject {
         // A broken plugin must not drain one node after the other. But a node that its epilog has not cleaned is
         // drained.
-        Subject::Node(node) if !broken || frame.topic == TopicId::SlurmEpilog => Some(node.clone()),
+        Subject::Node(node) if at_fault == AtFault::Node || frame.topic == TopicId::SlurmEpilog => {
+            Some(node.clone())
+        }
         _ => None,
     };
     let (topic, job) = (frame.topic, frame.job);
@@ -267,7 +282,7 @@ fn decide_without(core: &mut Core, bound: &BoundHandler, frame: &mut Frame) {
         ));
     } else if prep::is_prep(frame.topic) {
         let note = format!("plugin {} has failed repeatedly", bound.instance().name());
-        fail_prep(core, frame, bound, (note, true));
+        fail_prep(core, frame, bound, note, AtFault::Plugin);
     } else if frame.topic == TopicId::JobStatePriority && !bound.only_observes() {
         let outcome = Outcome::priority(Priority::Unavailable);
         frame.progress.attributions.get_or_insert_default().note(bound.plugin(), &outcome);

@@ -33,10 +33,10 @@ pub(super) fn request(
     let taken = false.into();
     let request = ServiceRequest { cred, payload, to: reply, streaming, taken };
     let answered = shadow::services::show(core, &bound, &request);
-    let Called { result, commands } =
-        call_one(core, &bound, TopicId::Unlisted, Detail::Request(&request));
+    let called = call_one(core, &bound, TopicId::Unlisted, Detail::Request(&request));
     let (shadows, now) = (&mut core.plugins.shadows, core.turn.clock.now);
-    shadow::services::finish(now, &core.jobs, shadows, answered, &bound, (&result, &commands));
+    shadow::services::finish(now, &core.jobs, shadows, answered, &bound, &called);
+    let Called { result, commands } = called;
     match result {
         Ok(outcome) => match outcome.decisions().reply {
             Some(response) => core.turn.effects.reply(reply, Ok(response)),

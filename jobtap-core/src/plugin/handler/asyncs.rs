@@ -359,13 +359,14 @@ where
     // already, nothing must run.
     let outcome = T::begin(host, job, &what)?;
     let (name, answering) = (what.clone(), remote.clone());
-    let about = (call.args.topic, Some(job));
-    let work = in_background(remote, about, what.clone(), policy, future, move |answer| {
-        // One batch, so that the job can't move on before the host knows that the work has finished.
-        let mut commands = T::end(job, &name, answer);
-        commands.push(Command::WorkEnded { job, what: name });
-        answering.commands(commands);
-    });
+    let topic = call.args.topic;
+    let work =
+        in_background(remote, topic, Some(job), what.clone(), policy, future, move |answer| {
+            // One batch, so that the job can't move on before the host knows that the work has finished.
+            let mut commands = T::end(job, &name, answer);
+            commands.push(Command::WorkEnded { job, what: name });
+            answering.commands(commands);
+        });
     let AbortableFuture { abort, future } = work;
     let (kind, run_on) = (T::KIND, policy.run_on);
     host.push(Command::BeginWork(JobWork { job, what, kind, run_on, abort, future }));
@@ -382,7 +383,8 @@ pub(super) struct AbortableFuture {
 /// its error, its panic or its timeout. `end` is not called for work that was aborted.
 pub(super) fn in_background<T, R, F>(
     remote: RemoteHandle,
-    (topic, job): (TopicId, Option<JobId>),
+    topic: TopicId,
+    job: Option<JobId>,
     name: String,
     policy: AsyncPolicy,
     future: F,

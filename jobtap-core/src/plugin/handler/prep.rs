@@ -81,7 +81,7 @@ where
     .map_err(|error| Failure::Error(error.to_string()))?;
     let (description, answering) = (what.clone(), remote.clone());
     let work =
-        in_background(remote, (T::ID, Some(job)), what.clone(), policy, future, move |answer| {
+        in_background(remote, T::ID, Some(job), what.clone(), policy, future, move |answer| {
             let (status, failure) = (0, None);
             let end = match answer {
                 Ok(()) if kind == WorkKind::Prolog => {

@@ -349,7 +349,7 @@ where
     let what = work_description(remote.name(), handler, None);
     let answering = remote.clone();
     let AbortableFuture { abort, future } =
-        in_background(remote, (call.args.topic, None), what, policy, future, move |answer| {
+        in_background(remote, call.args.topic, None, what, policy, future, move |answer| {
             let answer = match answer {
                 Ok(RequestVerdict(answer)) => answer,
                 Err(error) => RequestAnswer::Failed(error.to_string()),

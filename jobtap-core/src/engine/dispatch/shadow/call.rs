@@ -79,7 +79,7 @@ pub(super) fn call(
         called
     };
     let result = result.map_err(|fault| *fault);
-    Some(finish(core, key, topic, charge, (result, milliseconds, buffer)))
+    Some(finish(core, key, topic, charge, Returned { result, milliseconds, buffer }))
 }
 
 fn shadow_host<'e>(
@@ -92,14 +92,22 @@ fn shadow_host<'e>(
     ShadowHost { live: CallbackHost { core, plugin, current, buffer }, shadow }
 }
 
+/// What a callback has come back with.
+struct Returned {
+    result: Result<Outcome, Fault>,
+    milliseconds: u64,
+    buffer: CommandBuffer,
+}
+
 /// Handles what a callback has led to.
 fn finish(
     core: &mut Core,
     key: PluginKey,
     topic: Topic<'_>,
     charge: Charge,
-    (result, milliseconds, buffer): (Result<Outcome, Fault>, u64, CommandBuffer),
+    returned: Returned,
 ) -> Called {
+    let Returned { result, milliseconds, buffer } = returned;
     if matches!(&result, Err(fault) if !matches!(fault, Fault::Panic(_))) {
         // As for a live plugin.
         buffer.drop_updates(0);
@@ -272,7 +280,8 @@ pub(in crate::engine) fn resume(core: &mut Core, key: PluginKey, work: RemoteWor
             };
             let Some((result, milliseconds)) = called else { return };
             let result = result.map(|()| Outcome::default()).map_err(Fault::from);
-            finish(core, key, topic, Charge::Yes, (result, milliseconds, buffer)).transcript
+            let returned = Returned { result, milliseconds, buffer };
+            finish(core, key, topic, Charge::Yes, returned).transcript
         }
     };
     let Core { turn, jobs, plugins, .. } = core;

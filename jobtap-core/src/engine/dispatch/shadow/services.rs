@@ -4,13 +4,13 @@ use std::cell::Cell;
 
 use super::call::{Charge, Topic, call};
 use super::notes::record;
-use crate::engine::agenda::Queued;
 use crate::engine::core::Core;
+use crate::engine::dispatch::call::Called;
 use crate::engine::jobs::Jobs;
 use crate::engine::shadows::Shadows;
 use crate::engine::shadows::compare::{Compared, LiveTranscript, compare};
 use crate::engine::transcript::{Transcript, fault_text};
-use crate::host::{BoundHandler, Detail, Fault, Outcome, PluginKey, ServiceRequest};
+use crate::host::{BoundHandler, Detail, PluginKey, ServiceRequest};
 use crate::job::Timestamp;
 use crate::topic::TopicId;
 
@@ -49,15 +49,15 @@ pub(in crate::engine) fn finish(
     shadows: &mut Shadows,
     answered: Option<Answered>,
     live: &BoundHandler,
-    (result, commands): (&Result<Outcome, Fault>, &[Queued]),
+    called: &Called,
 ) {
     let Some(Answered { key, transcript: shadow }) = answered else { return };
     let mut transcript = Transcript::default();
-    match result {
+    match &called.result {
         Ok(outcome) => transcript.add_outcome(outcome, None),
         Err(fault) => transcript.failed = Some(fault_text(fault)),
     }
-    commands.iter().for_each(|queued| transcript.add_command(&queued.command));
+    called.commands.iter().for_each(|queued| transcript.add_command(&queued.command));
     let comparison = compare(&Compared {
         job: None,
         live: &[LiveTranscript { plugin: live.plugin(), transcript }],

@@ -9,14 +9,18 @@ use crate::engine::jobs::Jobs;
 use crate::engine::plugins::Plugins;
 use crate::engine::shadows::Shadows;
 use crate::engine::shadows::compare::{Compared, LiveTranscript, compare};
-use crate::engine::shadows::watched::{ShadowCalls, ShadowCall};
+use crate::engine::shadows::watched::{ShadowCall, ShadowCalls};
 use crate::engine::transcript::{Transcript, fault_text};
 use crate::host::{BoundHandler, Fault, Outcome};
 use crate::job::{Job, JobId, Timestamp};
 use crate::topic::{OnFailure, TopicId};
 
 /// The shadows that this dispatch concerns; `None` when it concerns no shadow.
-pub(crate) fn begin(shadows: &Shadows, frame: &Frame, live: &[BoundHandler]) -> Option<Box<ShadowCalls>> {
+pub(crate) fn begin(
+    shadows: &Shadows,
+    frame: &Frame,
+    live: &[BoundHandler],
+) -> Option<Box<ShadowCalls>> {
     if shadows.is_empty() {
         return None;
     }
