@@ -287,7 +287,7 @@ fn start(context: &ExecutionContext, job: ExecStart, account: Option<Account>) {
 
 /// Reports that a job can't be started.
 fn refuse(context: &ExecutionContext, id: JobId, error: &RpcError) {
-    let exception = engine::Exception::new("exec", 0, error.to_string());
+    let exception = engine::RaisedException::new("exec", 0, error.to_string());
     for event in
         [engine::ExecEvent::Exception { id, exception }, engine::ExecEvent::Released { id }]
     {

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use jobtap_core::engine::{Cred, Exception, Level, NodeRequest, Request};
+use jobtap_core::engine::{Cred, Level, NodeRequest, RaisedException, Request};
 use jobtap_core::job::{State, StateSet};
 use jobtap_core::queue::Target;
 use jobtap_core::resource::ResourceSet;
@@ -276,7 +276,7 @@ impl Daemon {
     pub async fn finish_jobs(&self) {
         let cred = Cred { userid: self.parts.owner, owner: true };
         let engine = &self.parts.engine;
-        let exception = Exception::new("cancel", 0, "");
+        let exception = RaisedException::new("cancel", 0, "");
         let (target, reason) = (Target::all(), None);
         let stop = Request::QueueStart { target, start: false, reason, nocheckpoint: true };
         let cancel = Request::RaiseAll {

@@ -1,6 +1,6 @@
 //! `job-manager.*`: changes of jobs, and the state of the manager.
 
-use jobtap_core::engine::{Engine, Exception, Request};
+use jobtap_core::engine::{Engine, RaisedException, Request};
 use serde_json::{Value, json};
 
 use super::journal::{self, Wanted};
@@ -22,7 +22,7 @@ impl Handle for Raise {
         let Self { id, kind, severity, note } = self;
         Ok(PendingResponse::FromEngine(Request::Raise {
             id,
-            exception: Exception::new(kind, severity, note),
+            exception: RaisedException::new(kind, severity, note),
         }))
     }
 }
@@ -31,7 +31,7 @@ impl Handle for RaiseAll {
     fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let states = self.state_set();
         let Self { dry_run, userid, kind, severity, note, .. } = self;
-        let exception = Exception::new(kind, severity, note);
+        let exception = RaisedException::new(kind, severity, note);
         Ok(PendingResponse::FromEngine(Request::RaiseAll {
             dry_run,
             userid: user(userid),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use jobtap_core::engine::{
-    DrainMode, Effect, Engine, Exception, HostCheck, Input, NodeRequest, ReplyTo, Request, Setup,
-    Submission,
+    DrainMode, Effect, Engine, HostCheck, Input, NodeRequest, RaisedException, ReplyTo, Request,
+    Setup, Submission,
 };
 use jobtap_core::host::{NoReturn, Registry, Ticks};
 use jobtap_core::job::{Flags, StateSet, Timestamp, Uid};
@@ -272,7 +272,7 @@ fn the_types_of_responses_read_what_the_engine_returns() {
     reads::<job_list::ListId>(&engine.list_id(id).unwrap());
     reads::<job_manager::Why>(&engine.why(id, OWNER).unwrap());
     reads::<job_manager::SetUrgency>(&ask(&mut engine, Request::Urgency { id, urgency: 20 }));
-    let cancel = || Exception::new("cancel", 0, "no more");
+    let cancel = || RaisedException::new("cancel", 0, "no more");
     let exception = cancel();
     let (dry_run, userid, states) = (true, None, StateSet::ACTIVE);
     let raise = Request::RaiseAll { dry_run, userid, states, exception };

@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jobtap_core::engine::{Exception, ExecEvent};
+use jobtap_core::engine::{ExecEvent, RaisedException};
 use jobtap_core::job::JobId;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
@@ -167,7 +167,9 @@ impl Shepherd {
             let note = note.to_owned();
             let event = match self.lost_jobs_run_on {
                 true => ExecEvent::Lost { id, note, reason: SHEPHERD_LOST.to_owned() },
-                false => ExecEvent::Exception { id, exception: Exception::new("exec", 0, note) },
+                false => {
+                    ExecEvent::Exception { id, exception: RaisedException::new("exec", 0, note) }
+                }
             };
             let _ = outbox.send(ShepherdMessage::Event(event));
         }
