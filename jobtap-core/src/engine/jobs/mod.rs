@@ -382,8 +382,8 @@ impl Jobs {
         }
     }
 
-    /// Frees memory of the jobs to which something has happened: turns inactive ones into summaries, and stores summaries that are
-    /// new or changed.
+    /// Frees memory of the jobs to which something has happened: turns inactive ones into summaries, and stores
+    /// summaries that are new or changed.
     pub(super) fn tidy(&mut self, effects: &mut Effects) {
         let mut untidy = std::mem::take(&mut self.untidy);
         for id in untidy.drain(..) {
