@@ -9,8 +9,8 @@ mod restore;
 pub mod statedir;
 mod stored_jobs;
 
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -18,27 +18,27 @@ use jobtap_core::engine::{Cred, Exception, Level, NodeRequest, Request};
 use jobtap_core::job::{State, StateSet};
 use jobtap_core::queue::Target;
 use jobtap_core::resource::ResourceSet;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde_json::Value;
-use tokio::net::UnixListener;
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
 use self::boot::{PluginRuntime, Uris, plugin_runtime, start_threads};
 use self::statedir::StateDir;
+use super::Failure;
 use super::attributes::Attributes;
+use super::audit::AuditError;
 use super::config::current::ConfigCall;
+use super::config::http::{HttpError, HttpSettings};
 use super::config::settings::SettingsError;
 use super::config::{Location, Source, place};
 use super::engine::answered;
-use super::http::{HttpError, HttpListener, HttpSettings};
+use super::http::HttpListener;
 use super::processes::Processes;
+use super::request_parts::RequestParts;
 use super::resources::{ResourceError, TestSize};
 use super::server;
-use super::services::audit::AuditError;
-use super::{Failure, Parts};
+use super::unix_socket::{listen, remove_socket};
 use crate::archive::{self, ArchiveError};
 use crate::exec::ExecError;
-use crate::files::{Dir, Kind};
 use crate::open_files::OpenFiles;
 use crate::rpc::uri;
 use crate::stderr;
@@ -76,27 +76,6 @@ pub struct Options {
     pub recovery: bool,
     /// The attributes that only the command that starts the manager knows, and those that clients have added.
     pub attributes: Arc<Attributes>,
-}
-
-/// A client's request to end the manager.
-#[derive(Debug, Default)]
-pub(super) struct ShutdownRequest {
-    asked: Notify,
-    dump: Mutex<Option<PathBuf>>,
-}
-
-impl ShutdownRequest {
-    /// Asks the manager to end, and to write this archive then.
-    pub(super) fn ask(&self, dump: Option<PathBuf>) {
-        if dump.is_some() {
-            *self.dump.lock().unwrap_or_else(PoisonError::into_inner) = dump;
-        }
-        self.asked.notify_one();
-    }
-
-    fn dump(&self) -> Option<PathBuf> {
-        self.dump.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
 }
 
 /// Why the manager was not started.
@@ -170,7 +149,7 @@ impl StartError {
 /// A running manager.
 pub struct Daemon {
     uri: String,
-    parts: Arc<Parts>,
+    parts: Arc<RequestParts>,
     server: tokio::task::JoinHandle<()>,
     http: Option<tokio::task::JoinHandle<()>>,
     engine: JoinHandle<()>,
@@ -300,7 +279,7 @@ impl Daemon {
 
     /// Waits until a client requests that the manager ends.
     pub async fn shutdown_asked(&self) {
-        self.parts.shutdown.asked.notified().await;
+        self.parts.shutdown.asked().await;
     }
 
     /// Waits until a client requests a restart.
@@ -351,7 +330,7 @@ impl Daemon {
     }
 
     /// Stops everything. `for_good` says that no manager will come back for the jobs.
-    async fn stop(self, for_good: bool) -> (Options, Arc<Parts>) {
+    async fn stop(self, for_good: bool) -> (Options, Arc<RequestParts>) {
         let Self { parts, server, http, engine, options, processes, .. } = self;
         remove_socket(&options.socket);
         parts.audit.finish(Cred { userid: parts.owner, owner: true });
@@ -393,37 +372,4 @@ fn stuck_at_the_end() -> ! {
     stderr::line_of(Level::Error, &text);
     stderr::flush();
     std::process::exit(1)
-}
-
-/// Removes the socket that [`listen`] has made.
-pub(super) fn remove_socket(path: &Path) {
-    let Ok((dir, name)) = Dir::of_file(path) else { return };
-    if matches!(dir.kind(&name), Ok(Some(Kind::Socket))) {
-        // An error is ignored: the next manager replaces a socket that is left.
-        let _ = dir.remove_file(&name);
-    }
-}
-
-/// Creates a socket that only its owner can connect to. No client can connect before its mode is set.
-pub(super) fn listen(path: &Path) -> std::io::Result<UnixListener> {
-    let (dir, name) = Dir::of_file(path)?;
-    match dir.kind(&name)? {
-        None => {}
-        Some(Kind::Socket) if std::os::unix::net::UnixStream::connect(path).is_ok() => {
-            let text = "another process listens there";
-            return Err(std::io::Error::new(std::io::ErrorKind::AddrInUse, text));
-        }
-        // Removes the socket of a manager that was killed.
-        Some(Kind::Socket) => dir.remove_file(&name)?,
-        Some(kind) => {
-            let text = format!("it is {}: remove it", kind.described());
-            return Err(std::io::Error::new(std::io::ErrorKind::AlreadyExists, text));
-        }
-    }
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-    dir.set_mode_of(&name, 0o600)?;
-    rustix::net::listen(&socket, 1024)?;
-    UnixListener::from_std(std::os::unix::net::UnixListener::from(socket))
 }

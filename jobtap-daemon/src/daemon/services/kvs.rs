@@ -9,12 +9,12 @@ use jobtap_core::engine::{Cred, Engine, Write};
 use jobtap_core::job::{Encoding, JobId};
 use tokio::sync::mpsc::{Sender, channel};
 
-use super::{Context, Handle, PendingResponse, owner, written};
+use super::handle::{Context, Handle, PendingResponse, owner, written};
 use crate::archive::{self, Overrides};
 use crate::daemon::engine::answered;
 use crate::daemon::engine::replies::shutting_down;
 use crate::daemon::records::{Records, unreadable};
-use crate::daemon::writes::hub::Commits;
+use crate::daemon::watchers::hub::Commits;
 use crate::rpc::errno::{EFBIG, EINVAL, EIO, EISDIR, ENOENT, ENOTDIR};
 use crate::rpc::service::Service;
 use crate::rpc::services::kvs::{Dump, Dumped, Found, Keys, List, Lookup, Watch};
