@@ -318,7 +318,7 @@ impl Shepherd {
         };
         let rank = request.rank;
         let error = match execution {
-            Execution::Done => match job.streams.start((id, rank), ends, &self.inbox) {
+            Execution::Done => match job.streams.start(id, rank, ends, &self.inbox) {
                 Ok(()) => return self.starting.push_back(id),
                 Err(error) => SpawnError::Streams(error),
             },
@@ -422,8 +422,8 @@ fn begin(mut plan: Plan, job: &mut Job, means: &Means<'_>) -> Result<(), StartEr
     if let Some(file) = io.input_file() {
         let (path, made) = (file.to_string_lossy(), means.input.create(start.id));
         let inbox = means.inbox.clone();
-        let input = made
-            .and_then(|made| JobInput::redirected(made, (start.id, start.ntasks), &path, inbox));
+        let input =
+            made.and_then(|made| JobInput::redirected(made, start.id, start.ntasks, &path, inbox));
         job.streams.input = Some(input.map_err(StartError::KeepInput)?);
     }
     if let Some(why) = reset {

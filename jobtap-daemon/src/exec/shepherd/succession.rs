@@ -100,7 +100,7 @@ impl Shepherd {
             let lost = match &io {
                 Ok(io) => io
                     .resume(&start, task.rank, task.ends)
-                    .and_then(|ends| job.streams.start((id, task.rank), ends, &self.inbox))
+                    .and_then(|ends| job.streams.start(id, task.rank, ends, &self.inbox))
                     .err()
                     .map(|error| error.to_string()),
                 Err(error) => Some(error.to_string()),

@@ -144,7 +144,7 @@ impl ForkerProcess {
                 self.progress = files.next().map(Progress::from);
             }
             ForkerRequest::Spawn { number, files: uses, task } => {
-                self.spawn(number, *task, (uses, files)).await;
+                self.spawn(number, *task, uses, files).await;
             }
             ForkerRequest::Signal { pid, signal } => {
                 let pid = Pid::from_raw(pid).filter(|pid| self.jobs.is_running(*pid));
@@ -167,7 +167,8 @@ impl ForkerProcess {
         &mut self,
         number: u64,
         mut spawn: Spawn,
-        (uses, files): (Vec<FileUse>, Vec<OwnedFd>),
+        uses: Vec<FileUse>,
+        files: Vec<OwnedFd>,
     ) {
         let (id, rank, record) = (spawn.job, spawn.rank, spawn.record.take());
         // The system passes only as many files as this process may have open.

@@ -32,7 +32,8 @@ impl Streams {
     /// Starts to copy a task's input and output.
     pub(in crate::exec::shepherd) fn start(
         &mut self,
-        (id, rank): (JobId, u32),
+        id: JobId,
+        rank: u32,
         ends: Ends,
         inbox: &UnboundedSender<Message>,
     ) -> Result<(), StartError> {
