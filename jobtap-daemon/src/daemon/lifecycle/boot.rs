@@ -11,8 +11,9 @@ use jobtap_core::job::Uid;
 use jobtap_core::resource::Idset;
 use tokio::sync::{Notify, oneshot};
 
+use super::options::Options;
 use super::restore;
-use super::{Options, StartError};
+use super::start_error::StartError;
 use crate::daemon::Failure;
 use crate::daemon::attributes::JOBID_PATH;
 use crate::daemon::audit::Audit;

@@ -5,11 +5,12 @@
 //! use it.
 
 mod boot;
+mod options;
 mod restore;
+mod start_error;
 pub mod statedir;
 mod stored_jobs;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -17,32 +18,25 @@ use std::time::Duration;
 use jobtap_core::engine::{Cred, Exception, Level, NodeRequest, Request};
 use jobtap_core::job::{State, StateSet};
 use jobtap_core::queue::Target;
-use jobtap_core::resource::ResourceSet;
-use serde_json::Value;
 use tokio::sync::{oneshot, watch};
 
 use self::boot::{PluginRuntime, Uris, plugin_runtime, start_threads};
-use self::statedir::StateDir;
+pub use self::options::Options;
+pub use self::start_error::StartError;
 use super::Failure;
-use super::attributes::Attributes;
-use super::audit::AuditError;
 use super::config::current::ConfigCall;
-use super::config::http::{HttpError, HttpSettings};
-use super::config::settings::SettingsError;
-use super::config::{Location, Source, place};
+use super::config::http::HttpSettings;
 use super::engine::answered;
 use super::http::HttpListener;
 use super::processes::Processes;
 use super::request_parts::RequestParts;
-use super::resources::{ResourceError, TestSize};
+use super::resources::ResourceError;
 use super::server;
 use super::unix_socket::{listen, remove_socket};
 use crate::archive::{self, ArchiveError};
-use crate::exec::ExecError;
 use crate::open_files::OpenFiles;
 use crate::rpc::uri;
 use crate::stderr;
-use crate::store::StoreError;
 
 /// The polling interval while jobs, or tasks that use the store, are ending.
 const IDLE_POLL: Duration = Duration::from_millis(20);
@@ -53,98 +47,6 @@ const LONGEST_END: Duration = Duration::from_secs(20);
 /// How many turns of the runtime the last responses get in which to be written to their sockets. Bounded, since a
 /// client that doesn't read must not delay the end of the manager.
 const LAST_WORDS: usize = 64;
-
-/// The options of a manager.
-pub struct Options {
-    /// Where the configuration comes from.
-    pub source: Source,
-    /// The configuration that was read from there.
-    pub config: Value,
-    /// Its state directory.
-    pub statedir: StateDir,
-    /// Its socket.
-    pub socket: PathBuf,
-    /// Log lines of at least this severity go to standard error.
-    pub log_level: Level,
-    /// An archive to be written at the end.
-    pub dump: Option<PathBuf>,
-    /// How many ranks this host has.
-    pub test_size: TestSize,
-    /// The resources of this manager's job, if it runs as a job of another manager.
-    pub given: Option<ResourceSet>,
-    /// Whether all queues are stopped at the start (`--recovery`).
-    pub recovery: bool,
-    /// The attributes that only the command that starts the manager knows, and those that clients have added.
-    pub attributes: Arc<Attributes>,
-}
-
-/// Why the manager was not started.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The resources are unusable.
-    #[error(transparent)]
-    Resources(#[from] ResourceError),
-    /// The store cannot be opened or read.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// A setting of the manager itself cannot be used.
-    #[error(transparent)]
-    Settings(#[from] SettingsError),
-    /// The linked plugins cannot be used together.
-    #[error(transparent)]
-    Plugins(#[from] crate::linked::LinkedError),
-    /// The engine refuses its configuration or a plugin its own.
-    #[error(transparent)]
-    Engine(#[from] jobtap_core::engine::StartError),
-    /// The audit log cannot be opened.
-    #[error(transparent)]
-    Audit(#[from] AuditError),
-    /// The executor cannot be started.
-    #[error(transparent)]
-    Exec(#[from] ExecError),
-    /// The socket cannot be created.
-    #[error("can't listen at {}: {reason}", path.display())]
-    Socket {
-        /// Its path.
-        path: PathBuf,
-        /// The error of the system.
-        reason: std::io::Error,
-    },
-    /// It can't listen for HTTP as the configuration says.
-    #[error(transparent)]
-    Http(#[from] HttpError),
-    /// The system refuses a thread or a file descriptor.
-    #[error("can't start the manager: {0}")]
-    System(#[from] std::io::Error),
-    /// One of the errors above, about a value in a file.
-    #[error("{error} ({location})")]
-    At {
-        /// What is wrong.
-        error: Box<StartError>,
-        /// Where the value is.
-        location: Location,
-    },
-    /// A thread panicked while jobs were restored.
-    #[error("the engine failed while starting: {0}")]
-    Broken(String),
-}
-
-impl StartError {
-    /// Adds the file and the line of the value that the error is about, if the value comes from a file.
-    fn at(self, source: &Source, config: &Value) -> Self {
-        let place = match &self {
-            Self::Settings(error) => error.place(config),
-            Self::Resources(_) | Self::Engine(_) | Self::Http(_) => {
-                place::locate(&self.to_string(), config)
-            }
-            _ => return self,
-        };
-        match source.locate(&place) {
-            Some(location) => Self::At { error: Box::new(self), location },
-            None => self,
-        }
-    }
-}
 
 /// A running manager.
 pub struct Daemon {

@@ -84,7 +84,10 @@ impl Effector {
                     engine.input(Input::Requester { user, requester });
                 }));
             }
-            Effect::Resubmit(job) => resubmit::resubmit(self, *job),
+            Effect::Resubmit(job) => {
+                let Self { engine, records, log, plugins, .. } = self;
+                resubmit::resubmit(engine, records, log, plugins, *job);
+            }
             Effect::Spawn(task) => self.futures.spawn(task),
         }
     }

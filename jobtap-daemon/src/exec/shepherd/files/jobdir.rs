@@ -21,7 +21,7 @@ use serde_json::Value;
 use super::super::actor::{Actor, Identity};
 use super::super::system_error::plain;
 use crate::exec::StartJob;
-use crate::exec::protocol::decode_data;
+use crate::exec::data::decode_data;
 use crate::files::{self, Dir, Found, KeptDir, Kind};
 
 /// The tag for the directory in commands and file names.

@@ -21,7 +21,7 @@ use tokio::task::AbortHandle;
 
 use super::super::message::Message;
 use crate::clock::now;
-use crate::exec::protocol::{decode_data, encode_data};
+use crate::exec::data::{decode_data, encode_data};
 use crate::open_files::OpenFiles;
 
 /// The rank that stands for all tasks.
