@@ -22,7 +22,8 @@ use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::super::processes::signals::signal_task;
+use super::super::ignored_signals::catch_ignored;
+use super::super::pids::signals::signal_task;
 use super::forked_jobs::{ForkedJobs, ForkedTask};
 use super::progress::Progress;
 use super::request::{FileUse, ForkerReport, ForkerRequest, Spawn};
@@ -48,7 +49,7 @@ pub(in crate::exec::shepherd) fn serve(control: StdUnixStream) -> io::Result<End
     runtime.block_on(async {
         let control = UnixStream::from_std(control)?;
         let mut children = signal(SignalKind::child())?;
-        let _caught = super::super::catch_ignored()?;
+        let _caught = catch_ignored()?;
         // Caught and ignored: the shepherd ends all jobs on this signal, and needs their statuses.
         let _terminate = signal(SignalKind::terminate())?;
         let jobs = ForkedJobs::default();

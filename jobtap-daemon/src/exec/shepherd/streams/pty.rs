@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::task::AbortHandle;
 
-use super::super::actor::Actor;
+use super::super::job_user::JobUser;
 use super::super::option_error::OptionError;
 use crate::open_files::OpenFiles;
 
@@ -96,7 +96,7 @@ pub(super) struct Pty {
 
 impl Pty {
     /// Opens a new terminal, which belongs to the job's user.
-    pub(super) fn open(options: &PtyOptions, actor: &Actor) -> io::Result<Self> {
+    pub(super) fn open(options: &PtyOptions, job_user: &JobUser) -> io::Result<Self> {
         let shepherd = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
         let shepherd = OpenFiles::of_this_process().apart(shepherd);
         grantpt(&shepherd)?;
@@ -104,7 +104,7 @@ impl Pty {
         let name = ptsname(&shepherd, Vec::new())?;
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let task = rustix::fs::open(name, flags, Mode::empty())?;
-        if let Some(user) = actor.other() {
+        if let Some(user) = job_user.other() {
             rustix::fs::fchown(&task, Some(user.uid()), None)?;
         }
         set_size(&task, options.rows, options.columns)?;
