@@ -3,10 +3,10 @@
 use jobtap_core::engine::{Engine, RaisedException, Request};
 use serde_json::{Value, json};
 
-use super::journal::{self, Wanted};
-use super::privacy::without_jobs;
-use super::{Context, Handle, PendingResponse};
+use super::events_journal::{self, Wanted};
+use super::handle::{Context, Handle, PendingResponse};
 use crate::daemon::engine::answered;
+use crate::daemon::rights::privacy::without_jobs;
 use crate::rpc::RpcError;
 use crate::rpc::errno::ENOSYS;
 use crate::rpc::service::Service;
@@ -114,7 +114,13 @@ impl Handle for EventsJournal {
         }
         let (engine, records) = (context.engine.clone(), context.parts.records.clone());
         let journal = &context.parts.journal;
-        Ok(PendingResponse::Feed(journal::stream(journal, engine, records, context.cred, wanted)))
+        Ok(PendingResponse::Feed(events_journal::stream(
+            journal,
+            engine,
+            records,
+            context.cred,
+            wanted,
+        )))
     }
 }
 

@@ -7,7 +7,7 @@ use jobtap_core::engine::{
     Setup, Submission,
 };
 use jobtap_core::host::{NoReturn, Registry, Ticks};
-use jobtap_core::job::{Flags, StateSet, Timestamp, Uid};
+use jobtap_core::job::{Flags, JobId, StateSet, Timestamp, Uid};
 use jobtap_core::jobspec::JobspecBuilder;
 use jobtap_core::queue::Target;
 use jobtap_core::resource::{Idset, ResourceSet};
@@ -177,8 +177,9 @@ fn any_job_is_waited_for_by_no_id_or_by_all_bits() {
 
 #[test]
 fn names_of_events_are_an_object() {
-    let wanted =
-        |payload: Value| journal::Wanted::from_request(decode::<EventsJournal>(&payload).unwrap());
+    let wanted = |payload: Value| {
+        events_journal::Wanted::from_request(decode::<EventsJournal>(&payload).unwrap())
+    };
     assert!(wanted(json!({"allow": {"submit": 1}, "deny": null})).is_ok());
     let error = wanted(json!({"deny": ["submit"]})).unwrap_err();
     assert_eq!(error.text, "job-manager.events deny should be an object");

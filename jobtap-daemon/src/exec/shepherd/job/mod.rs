@@ -32,9 +32,9 @@ pub(super) use self::state::{Cancel, Ending, Executing, Launch, Plan, State, Ste
 pub(super) use self::streams::Streams;
 
 use super::files::jobdir::JobDir;
+use super::host_name::host_name;
+use super::pids::tasks::Tasks;
 use super::placement::place;
-use super::processes::tasks::Tasks;
-use super::spawn::host_name;
 use super::streams::options::ExitOptions;
 use super::template::f58_for;
 use crate::exec::protocol::ShepherdMessage;
@@ -393,8 +393,8 @@ mod tests {
 
     use tokio::sync::mpsc::unbounded_channel;
 
-    use super::super::actor::Actor;
     use super::super::files::private_files::PrivateFiles;
+    use super::super::job_user::JobUser;
     use super::super::streams::taskio::JobIo;
     use super::*;
 
@@ -495,7 +495,7 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let files = Arc::new(PrivateFiles::open(state.path(), "output").unwrap());
         let start = StartJob { ntasks: 1, takes_output: true, ..StartJob::new(ID) };
-        let io = JobIo::create(&start, &Actor::default(), &files).unwrap();
+        let io = JobIo::create(&start, &JobUser::default(), &files).unwrap();
         let mut job = running(1);
         job.streams.output = Some(io.log());
         job.end_if_done();

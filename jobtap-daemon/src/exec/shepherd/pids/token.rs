@@ -37,7 +37,7 @@ fn joined(inherited: &str, nonce: &str, id: JobId) -> String {
 }
 
 /// The job of the shepherd with this nonce that a process with this environment belongs to.
-pub(super) fn job_in(environment: &[u8], nonce: &str) -> Option<JobId> {
+pub(in crate::exec::shepherd) fn job_in(environment: &[u8], nonce: &str) -> Option<JobId> {
     let value = environment.split(|byte| *byte == 0).find_map(|variable| {
         variable.strip_prefix(NAME.as_bytes()).and_then(|rest| rest.strip_prefix(b"="))
     })?;

@@ -1,5 +1,7 @@
 //! `job-info.eventlog-watch`: a job's eventlog or output, first what is stored, then what is added.
 
+mod merge;
+
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,13 +13,13 @@ use jobtap_core::job::JobId;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use super::merge::{Position, Step};
-use super::{Path, Watch};
+use self::merge::{Position, Step};
 use crate::daemon::engine::{EngineHandle, answered};
 use crate::daemon::records::{MainLog, Records};
-use crate::daemon::writes::hub::{Heard, Hub, Subscription};
+use crate::daemon::watchers::hub::{Heard, Hub, Subscription};
 use crate::rpc::RpcError;
 use crate::rpc::errno::{EIO, ENODATA, ENOENT, EPIPE};
+use crate::rpc::services::job_info as wire;
 use crate::store::{GuestFiles, Key};
 
 /// The output of a running job is read again after this time, which is doubled up to [`SLOWEST_POLL`] while
@@ -30,6 +32,52 @@ const SLOWEST_POLL: Duration = Duration::from_millis(160);
 pub(in crate::daemon) trait Sink {
     /// Sends one response, which is JSON without line breaks.
     fn send_text(&self, answer: &str) -> impl Future<Output = Result<(), ()>> + Send;
+}
+
+/// A request for an eventlog as it grows.
+#[derive(Debug, PartialEq)]
+pub(in crate::daemon) struct EventlogWatch {
+    /// The job.
+    id: JobId,
+    /// Which eventlog.
+    path: Path,
+    /// Whether to wait for a log that does not exist yet.
+    waitcreate: bool,
+    /// Whether a response without a line follows the lines that exist already.
+    sentinel: bool,
+    /// Whether many lines come in one response.
+    batch: bool,
+}
+
+/// The eventlogs that can be watched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Path {
+    /// `eventlog`: the job's life.
+    Main,
+    /// `guest.exec.eventlog`: its execution.
+    Exec,
+    /// `guest.output`: what its tasks print.
+    Output,
+    /// `guest.input`: their input.
+    Input,
+    /// A name that no log has.
+    Unknown,
+}
+
+impl From<wire::Watch> for EventlogWatch {
+    fn from(request: wire::Watch) -> Self {
+        let path = match request.path.as_str() {
+            "eventlog" => Path::Main,
+            "guest.exec.eventlog" => Path::Exec,
+            "guest.output" => Path::Output,
+            "guest.input" => Path::Input,
+            _ => Path::Unknown,
+        };
+        let flag = |flag| request.flags & flag != 0;
+        let waitcreate = flag(wire::Watch::WAITCREATE);
+        let sentinel = flag(wire::Watch::INITIAL_SENTINEL);
+        Self { id: request.id, path, waitcreate, sentinel, batch: request.batch }
+    }
 }
 
 /// A watch.
@@ -56,9 +104,10 @@ enum Live {
 /// Serves a watch to its end, and returns the error that ends the stream: ENODATA if it did not fail.
 pub(in crate::daemon) async fn serve<S: Sink>(
     records: &Records,
-    (hub, engine): (&Arc<Hub>, &EngineHandle),
+    hub: &Arc<Hub>,
+    engine: &EngineHandle,
     cred: Cred,
-    request: &Watch,
+    request: &EventlogWatch,
     sink: &S,
 ) -> RpcError {
     // Registered before the store is read, so that no event is missed in between.
@@ -67,7 +116,7 @@ pub(in crate::daemon) async fn serve<S: Sink>(
     if let Err(error) = answered(engine.read(|_| Ok(()))).await {
         return error;
     }
-    let Watch { id, batch, sentinel: sentinel_due, .. } = *request;
+    let EventlogWatch { id, batch, sentinel: sentinel_due, .. } = *request;
     let mut watcher = Watcher { id, cred, records, events, sink, batch, sentinel_due };
     match watcher.run(request).await {
         Ok(()) => RpcError::new(ENODATA, ""),
@@ -76,7 +125,7 @@ pub(in crate::daemon) async fn serve<S: Sink>(
 }
 
 impl<S: Sink> Watcher<'_, S> {
-    async fn run(&mut self, request: &Watch) -> Result<(), RpcError> {
+    async fn run(&mut self, request: &EventlogWatch) -> Result<(), RpcError> {
         let main = self.records.main_log_for(self.id, self.cred)?;
         match &request.path {
             Path::Main => self.eventlog(JobLog::Main, main).await,
@@ -359,4 +408,22 @@ fn damaged(at: u64) -> io::Error {
 fn unreadable(error: &io::Error) -> RpcError {
     let errno = error.raw_os_error().unwrap_or(EIO);
     RpcError::new(errno, format!("the job's file can't be read: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_watched_paths_are_those_of_flux() {
+        let path = |name: &str| {
+            let id = JobId::new(1);
+            let request = wire::Watch { id, path: name.to_owned(), flags: 0, batch: false };
+            EventlogWatch::from(request).path
+        };
+        assert_eq!(path("eventlog"), Path::Main);
+        assert_eq!(path("guest.exec.eventlog"), Path::Exec);
+        assert_eq!(path("guest.output"), Path::Output);
+        assert_eq!(path("nosuch"), Path::Unknown);
+    }
 }

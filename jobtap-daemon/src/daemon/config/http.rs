@@ -9,8 +9,6 @@ use jobtap_core::settings::{SettingError, setting};
 use rustix::fs::OFlags;
 use serde_json::Value;
 
-use super::token::Token;
-
 const LISTEN: &str = "http.listen";
 const TOKEN_FILE: &str = "http.token-file";
 const HOSTS: &str = "http.hosts";
@@ -84,11 +82,11 @@ pub enum TokenFault {
 /// The settings of a manager that listens for HTTP.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::daemon) struct HttpSettings {
-    pub(super) listen: Listen,
+    pub(in crate::daemon) listen: Listen,
     /// The file that has the owner's token.
     token_file: Option<PathBuf>,
     /// The names by which clients call this host, besides `localhost`.
-    pub(super) hosts: Vec<String>,
+    pub(in crate::daemon) hosts: Vec<String>,
 }
 
 /// Where the manager listens.
@@ -134,11 +132,10 @@ impl HttpSettings {
     ///
     /// # Errors
     /// The file cannot be read, others could read it, or it has no token.
-    pub(super) fn token(&self) -> Result<Option<Token>, HttpError> {
+    pub(in crate::daemon) fn token(&self) -> Result<Option<String>, HttpError> {
         let Some(file) = &self.token_file else { return Ok(None) };
-        let text =
-            read_secret(file).map_err(|fault| HttpError::Token { file: file.clone(), fault })?;
-        Ok(Some(Token::new(&text)))
+        let fault = |fault| HttpError::Token { file: file.clone(), fault };
+        read_secret(file).map_err(fault).map(Some)
     }
 }
 
@@ -155,7 +152,7 @@ impl Listen {
     }
 
     /// Whether only this host's users can connect.
-    pub(super) fn is_local(&self) -> bool {
+    pub(in crate::daemon) fn is_local(&self) -> bool {
         match self {
             Self::Tcp(address) => match address.ip() {
                 IpAddr::V6(ip) => ip.to_canonical().is_loopback(),
@@ -248,7 +245,7 @@ mod tests {
             settings.token()
         };
         let token = "0123456789abcdef";
-        assert!(with(&format!("{token}\n"), 0o600).unwrap().unwrap().is(token.as_bytes()));
+        assert_eq!(with(&format!("{token}\n"), 0o600).unwrap().as_deref(), Some(token));
         for (text, mode, says) in [
             (token, 0o640, "mode 640"),
             (token, 0o604, "mode 604"),

@@ -10,7 +10,7 @@ pub(in crate::exec::shepherd) struct Tasks {
     /// Tasks not yet reaped, with their ranks. Each leads a process group.
     running: Vec<(Pid, u32)>,
     /// The process groups of tasks that have exited and left processes in them.
-    pub(super) left: Vec<Group>,
+    pub(in crate::exec::shepherd) left: Vec<Group>,
 }
 
 impl Tasks {

@@ -65,7 +65,7 @@ pub(in crate::daemon) struct Change {
 
 impl Change {
     /// Returns the change that this request makes, with those of its fields that the service's row names.
-    pub(super) fn from_request(request: &impl Serialize, audited: Audited) -> Self {
+    pub(in crate::daemon) fn from_request(request: &impl Serialize, audited: Audited) -> Self {
         let mut context = Map::new();
         if !audited.fields.is_empty()
             && let Ok(Value::Object(mut request)) = serde_json::to_value(request)

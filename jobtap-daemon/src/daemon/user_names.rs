@@ -32,7 +32,7 @@ pub(in crate::daemon) struct UserNames {
 
 impl UserNames {
     /// Returns the names of these users, as far as the system knows them and answers in time.
-    pub(super) async fn look_up(&self, userids: &[u32]) -> Users {
+    pub(in crate::daemon) async fn look_up(&self, userids: &[u32]) -> Users {
         let ask = async {
             if self.found().missing(userids, Instant::now()).is_empty() {
                 return;

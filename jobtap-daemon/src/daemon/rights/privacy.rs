@@ -140,9 +140,10 @@ impl Privacy {
     ///
     /// # Errors
     /// EPERM without a text, for unknown jobs and those of others alike.
-    pub(super) fn check_job(
+    pub(in crate::daemon) fn check_job(
         &self,
-        (cred, claim): (Cred, Claim),
+        cred: Cred,
+        claim: Claim,
         id: JobId,
         records: &Records,
     ) -> Result<(), RpcError> {
@@ -154,7 +155,7 @@ impl Privacy {
 }
 
 /// Removes the jobs for which a job waits, which may be those of other users, from a response of `job-manager.why`.
-pub(super) fn without_jobs(mut answer: Value) -> Value {
+pub(in crate::daemon) fn without_jobs(mut answer: Value) -> Value {
     let reasons = answer.get_mut("reasons").and_then(Value::as_array_mut);
     for reason in reasons.into_iter().flatten() {
         let text = match reason.get("kind").and_then(Value::as_str) {

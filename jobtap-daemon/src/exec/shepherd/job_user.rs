@@ -15,7 +15,6 @@ use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 use serde::{Deserialize, Serialize};
 
-use super::start_error::StartError;
 use super::system_error::plain;
 use crate::exec::StartJob;
 use crate::stderr;
@@ -33,7 +32,7 @@ pub(super) struct Identity {
 
 /// Why the shepherd can't act as the user of a job.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ActorError {
+pub(super) enum JobUserError {
     /// Only root can act as other users.
     #[error("cannot run a job of user {user} as user {own}: only a manager that root runs can")]
     NotRoot { user: u32, own: Uid },
@@ -48,23 +47,23 @@ pub(super) enum ActorError {
     Refused(io::Error),
 }
 
-/// Acts as the user of a job.
+/// The user of a job, as whom the shepherd acts.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Actor(Option<Arc<Identity>>);
+pub(super) struct JobUser(Option<Arc<Identity>>);
 
-impl Actor {
-    /// The actor for a job.
-    pub(super) fn for_job(start: &StartJob) -> Result<Self, ActorError> {
+impl JobUser {
+    /// The user of a job.
+    pub(super) fn for_job(start: &StartJob) -> Result<Self, JobUserError> {
         let (own, user) = (geteuid(), start.userid);
         if own.as_raw() == user {
             return Ok(Self(None));
         }
         if !own.is_root() {
-            return Err(ActorError::NotRoot { user, own });
+            return Err(JobUserError::NotRoot { user, own });
         }
-        let account = start.account.as_ref().ok_or(ActorError::Unknown { user })?;
+        let account = start.account.as_ref().ok_or(JobUserError::Unknown { user })?;
         if user == UNCHANGED || account.gid == UNCHANGED || account.groups.contains(&UNCHANGED) {
-            return Err(ActorError::NoIdentity { user });
+            return Err(JobUserError::NoIdentity { user });
         }
         let (gid, groups) = (account.gid, account.groups.clone());
         Ok(Self(Some(Arc::new(Identity { uid: user, gid, groups }))))
@@ -85,12 +84,12 @@ impl Actor {
         Ok(work())
     }
 
-    /// As [`act`](Self::act), for work without which the job can't be started.
-    pub(super) fn try_act<T>(
+    /// As [`act`](Self::act), for work that may fail itself.
+    pub(super) fn try_act<T, E: From<JobUserError>>(
         &self,
-        work: impl FnOnce() -> Result<T, StartError>,
-    ) -> Result<T, StartError> {
-        self.act(work).map_err(ActorError::Refused)?
+        work: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.act(work).map_err(JobUserError::Refused)?
     }
 }
 
@@ -174,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_job_of_the_shepherds_own_user_needs_no_account() {
-        let own = Actor::for_job(&start(geteuid().as_raw(), None)).unwrap();
+        let own = JobUser::for_job(&start(geteuid().as_raw(), None)).unwrap();
         assert_eq!(own.other(), None);
         assert_eq!(own.act(geteuid).unwrap(), geteuid());
     }
@@ -190,10 +189,10 @@ mod tests {
             (7, account(UNCHANGED, &[])),
             (7, account(7, &[7, UNCHANGED])),
         ] {
-            let refused = Actor::for_job(&start(user, account)).unwrap_err().to_string();
+            let refused = JobUser::for_job(&start(user, account)).unwrap_err().to_string();
             assert!(refused.ends_with("4294967295 is not a user or group"), "{refused}");
         }
-        let refused = Actor::for_job(&start(61001, None)).unwrap_err().to_string();
+        let refused = JobUser::for_job(&start(61001, None)).unwrap_err().to_string();
         assert_eq!(refused, "cannot run a job of user 61001, whom this host doesn't know");
     }
 
@@ -212,7 +211,7 @@ mod tests {
             fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).unwrap();
         }
         let before = (geteuid(), getegid(), getgroups().unwrap());
-        let ada = Actor::for_job(&start(61001, account(61002, &[61002, 61009]))).unwrap();
+        let ada = JobUser::for_job(&start(61001, account(61002, &[61002, 61009]))).unwrap();
         ada.act(|| {
             assert_eq!(
                 fs::read(path("secret")).unwrap_err().kind(),
@@ -234,7 +233,7 @@ mod tests {
             println!("skipped: only root acts as other users");
             return;
         }
-        let ada = Actor::for_job(&start(61001, account(61002, &[]))).unwrap();
+        let ada = JobUser::for_job(&start(61001, account(61002, &[]))).unwrap();
         let work = std::panic::AssertUnwindSafe(|| ada.act(|| panic!("seeded")));
         assert!(std::panic::catch_unwind(work).is_err());
         assert!(geteuid().is_root());

@@ -29,12 +29,12 @@ pub(in crate::daemon) fn limit(config: &Value) -> Result<usize, MaxJobspecError>
 }
 
 /// The size of the jobspec in a token, which has it as base64 after the header.
-pub(super) fn in_token(token: &str) -> usize {
+pub(in crate::daemon) fn in_token(token: &str) -> usize {
     token.split('.').nth(1).map_or(0, str::len) / 4 * 3
 }
 
 /// Refuses a jobspec of this size if it is over the limit.
-pub(super) fn check(bytes: usize, limit: usize) -> Result<(), RpcError> {
+pub(in crate::daemon) fn check(bytes: usize, limit: usize) -> Result<(), RpcError> {
     if bytes <= limit {
         return Ok(());
     }

@@ -5,19 +5,19 @@ use rustix::process::{Pid, getpgid};
 /// A process group whose leader, a task, was reaped.
 #[derive(Debug)]
 pub(in crate::exec::shepherd) struct Group {
-    pub(super) id: Pid,
+    pub(in crate::exec::shepherd) id: Pid,
     /// Children of the shepherd that were in the group when they were looked for, and aren't reaped yet.
-    pub(super) members: Vec<Pid>,
+    pub(in crate::exec::shepherd) members: Vec<Pid>,
 }
 
 impl Group {
     /// Whether a process keeps the id of the group from being reused.
-    pub(super) fn is_kept(&self) -> bool {
+    pub(in crate::exec::shepherd) fn is_kept(&self) -> bool {
         self.members.iter().any(|pid| is_in(*pid, self.id))
     }
 }
 
 /// Whether a process is in a group.
-pub(super) fn is_in(pid: Pid, group: Pid) -> bool {
+pub(in crate::exec::shepherd) fn is_in(pid: Pid, group: Pid) -> bool {
     getpgid(Some(pid)) == Ok(group)
 }

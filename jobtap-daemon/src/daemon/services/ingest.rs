@@ -1,7 +1,5 @@
 //! `job-ingest.submit`: the checks of a submission before the engine and its plugins see it.
 
-pub(in crate::daemon) mod size;
-
 use std::sync::atomic::Ordering;
 
 use base64::Engine as _;
@@ -10,8 +8,9 @@ use jobtap_core::engine::{Cred, Request, Submission};
 use jobtap_core::job::{Flags, Uid, Urgency};
 use jobtap_core::jobspec::{Jobspec, JobspecError};
 
-use super::{Context, Handle, PendingResponse};
-use crate::daemon::Parts;
+use super::handle::{Context, Handle, PendingResponse};
+use crate::daemon::config::jobspec_size as size;
+use crate::daemon::request_parts::RequestParts;
 use crate::rpc::errno::{EINVAL, ENOSPC, EPERM};
 use crate::rpc::message::Body;
 use crate::rpc::service::Service;
@@ -42,6 +41,9 @@ impl Handle for Submit {
     }
 }
 
+/// How much spare capacity the text of a jobspec beside the payload should have, so that it is stored without a copy.
+pub(in crate::daemon) const JOBSPEC_SPARE: usize = request::HEAD;
+
 /// Refuses jobs of other users if the manager can't run them as these users. Simulated jobs run no process.
 fn check_user(owner: Uid, cred: Cred, jobspec: &Jobspec) -> Result<(), RpcError> {
     let can_run = owner == Uid::new(0) || cred.userid == owner;
@@ -57,13 +59,13 @@ fn check_user(owner: Uid, cred: Cred, jobspec: &Jobspec) -> Result<(), RpcError>
 }
 
 /// Refuses new jobs when the store has only room left to record the running ones.
-fn check_space(parts: &Parts) -> Result<(), RpcError> {
+fn check_space(parts: &RequestParts) -> Result<(), RpcError> {
     let checked = parts.space.check(parts.records.store().as_ref());
     checked.map_err(|error| RpcError::new(ENOSPC, format!("no new jobs are accepted: {error}")))
 }
 
 /// Refuses jobs that no host can run.
-fn check_limits(parts: &Parts, submission: &Submission) -> Result<(), RpcError> {
+fn check_limits(parts: &RequestParts, submission: &Submission) -> Result<(), RpcError> {
     let Submission { jobspec, signed, .. } = submission;
     if request::jobspec_in(signed).is_some_and(|text| parts.limits.obviously_fits(jobspec, text)) {
         return Ok(());
@@ -123,12 +125,6 @@ fn managers_words(error: &JobspecError) -> String {
     }
 }
 
-/// Returns the jobspec in a token; `None` if the text is not a token.
-pub(in crate::daemon) fn jobspec_of(token: &str) -> Option<String> {
-    let encoded = token.split('.').nth(1)?;
-    String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?).ok()
-}
-
 fn unwrap_signed(token: &str, cred: Cred) -> Result<String, RpcError> {
     let malformed = || RpcError::new(EINVAL, "malformed signed jobspec");
     let mut parts = token.trim_end().split('.');
@@ -149,7 +145,7 @@ fn unwrap_signed(token: &str, cred: Cred) -> Result<String, RpcError> {
         let text = format!("signer={signer} != requestor={}", cred.userid);
         return Err(RpcError::new(EPERM, text));
     }
-    jobspec_of(token.trim_end()).ok_or_else(malformed)
+    request::jobspec_of(token.trim_end()).ok_or_else(malformed)
 }
 
 /// The user in a header, a sequence of zero-terminated keys and typed values.
@@ -298,11 +294,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn a_token_gives_its_jobspec_back(text in ".*", uid: u32) {
-            prop_assert_eq!(jobspec_of(&request::token_of(uid, &text)).unwrap(), text);
-        }
-
         #[test]
         fn an_arbitrary_text_is_no_token(token in ".*|[a-zA-Z0-9=]{0,9}\\.[a-zA-Z0-9=]{0,9}\\.none") {
             let error = decode(&json!({"J": token}), OWNER).unwrap_err();

@@ -3,8 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use jobtap_core::engine::Cred;
 use jobtap_core::eventlog::{EventEntry, Name, decode_log};
@@ -14,14 +13,12 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::daemon::engine::{EngineHandle, answered};
 use crate::daemon::records::{Records, unreadable};
+use crate::daemon::watchers::journal::{JournalWatch, JournalWatchers, Posted};
 use crate::rpc::errno::{ENODATA, EOVERFLOW};
 use crate::rpc::services::job_manager::EventsJournal;
 use crate::rpc::{RpcError, RpcResult};
 use crate::store::StoredJob;
 
-/// How many events may wait for a slow watcher. They are in the manager's memory, so the stream of a watcher
-/// that is slower still is ended.
-const WAITING_EVENTS: usize = 64 * 1024;
 /// How many responses are prepared before the client reads them.
 const WAITING_RESPONSES: usize = 64;
 
@@ -59,106 +56,20 @@ impl Wanted {
     }
 }
 
-/// An event on its way to the watchers.
-#[derive(Debug, Clone)]
-pub(super) struct Posted {
-    pub(super) id: JobId,
-    /// Its number in the job's eventlog; `None` for an event that is not logged.
-    seq: Option<u64>,
-    entry: Arc<EventEntry>,
-}
-
-struct Watcher {
-    events: Sender<Posted>,
-    lost: Arc<AtomicBool>,
-}
-
-/// The watchers of all jobs.
-#[derive(Default)]
-pub(in crate::daemon) struct Journal {
-    watchers: Mutex<Vec<Watcher>>,
-    /// The number of watchers, so that without any of them an event costs no lock.
-    listeners: AtomicUsize,
-    /// The number of events since the start.
-    published: AtomicU64,
-}
-
-impl Journal {
-    /// Sends an event to all watchers.
-    pub(in crate::daemon) fn publish(&self, id: JobId, seq: Option<u64>, entry: &Arc<EventEntry>) {
-        self.published.fetch_add(1, Ordering::Relaxed);
-        if self.listeners.load(Ordering::Acquire) == 0 {
-            return;
-        }
-        let mut watchers = self.lock();
-        watchers.retain(|watcher| {
-            let posted = Posted { id, seq, entry: Arc::clone(entry) };
-            let sent = watcher.events.try_send(posted);
-            watcher.lost.store(sent.is_err(), Ordering::Release);
-            sent.is_ok()
-        });
-        self.listeners.store(watchers.len(), Ordering::Release);
-    }
-
-    /// Counts events that nothing watches, which were not published.
-    pub(in crate::daemon) fn count(&self, events: u64) {
-        self.published.fetch_add(events, Ordering::Relaxed);
-    }
-
-    /// Whether there are watchers.
-    pub(in crate::daemon) fn is_watched(&self) -> bool {
-        self.listeners() != 0
-    }
-
-    /// The number of events since the start.
-    #[cfg(feature = "http")]
-    pub(in crate::daemon) fn published(&self) -> u64 {
-        self.published.load(Ordering::Relaxed)
-    }
-
-    /// The number of watchers.
-    pub(in crate::daemon) fn listeners(&self) -> usize {
-        self.listeners.load(Ordering::Acquire)
-    }
-
-    /// Ends all streams, since the manager ends.
-    pub(in crate::daemon) fn close(&self) {
-        self.lock().clear();
-        self.listeners.store(0, Ordering::Release);
-    }
-
-    /// Returns all events from now on, and a flag that says, once they end, whether some were lost. Earlier events are
-    /// in the engine and, once a turn that is requested now is durable, in the store.
-    pub(super) fn watch(&self) -> (Receiver<Posted>, Arc<AtomicBool>) {
-        let (sender, events) = channel(WAITING_EVENTS);
-        let lost = Arc::new(AtomicBool::new(false));
-        let mut watchers = self.lock();
-        // Removes watchers whose clients have left since the last event.
-        watchers.retain(|watcher| !watcher.events.is_closed());
-        watchers.push(Watcher { events: sender, lost: Arc::clone(&lost) });
-        self.listeners.store(watchers.len(), Ordering::Release);
-        (events, lost)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Watcher>> {
-        self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// Begins a stream. Its last response is an error: ENODATA when the manager ends.
 pub(super) fn stream(
-    journal: &Journal,
+    journal: &JournalWatchers,
     engine: EngineHandle,
     records: Records,
     cred: Cred,
     wanted: Wanted,
 ) -> Receiver<RpcResult> {
     // Before the past is read, so that no event is missed between past and present.
-    let (events, lost) = journal.watch();
+    let events = journal.watch();
     let (responses, receiver) = channel(WAITING_RESPONSES);
     let stream =
         Stream { records, cred, wanted: Arc::new(wanted), responses, shown: HashMap::new() };
-    tokio::spawn(stream.run(engine, events, lost));
+    tokio::spawn(stream.run(engine, events));
     receiver
 }
 
@@ -175,8 +86,8 @@ struct Stream {
 struct Gone;
 
 /// Why there are no more events.
-pub(super) fn end(lost: &AtomicBool) -> RpcError {
-    if lost.load(Ordering::Acquire) { too_slow() } else { RpcError::new(ENODATA, "") }
+pub(super) fn end(events: &JournalWatch) -> RpcError {
+    if events.has_lost_events() { too_slow() } else { RpcError::new(ENODATA, "") }
 }
 
 /// The end of a stream whose client does not keep up.
@@ -185,12 +96,7 @@ pub(super) fn too_slow() -> RpcError {
 }
 
 impl Stream {
-    async fn run(
-        mut self,
-        engine: EngineHandle,
-        mut events: Receiver<Posted>,
-        lost: Arc<AtomicBool>,
-    ) {
+    async fn run(mut self, engine: EngineHandle, mut events: JournalWatch) {
         if let Err(error) = self.past(engine).await {
             let _ = self.responses.send(Err(error)).await;
             return;
@@ -202,14 +108,14 @@ impl Stream {
         loop {
             tokio::select! {
                 () = self.responses.closed() => return,
-                event = events.recv() => match event {
+                event = events.next() => match event {
                     Some(event) if self.present(&event).await.is_ok() => {}
                     Some(_) => return,
                     None => break,
                 }
             }
         }
-        let _ = self.responses.send(Err(end(&lost))).await;
+        let _ = self.responses.send(Err(end(&events))).await;
     }
 
     async fn past(&mut self, engine: EngineHandle) -> Result<(), RpcError> {
@@ -359,21 +265,5 @@ mod tests {
         );
         assert_eq!(both["events"][0], json!({"timestamp": 1.5, "name": "submit"}));
         assert!(response(&[(*alloc).clone()]).get("jobspec").is_none());
-    }
-
-    #[test]
-    fn a_follower_that_does_not_read_is_cut_off_and_told() {
-        let journal = Journal::default();
-        let (mut events, lost) = journal.watch();
-        for seq in 0..=WAITING_EVENTS as u64 {
-            journal.publish(JobId::new(1), Some(seq), &event("x"));
-        }
-        assert!(lost.load(Ordering::Acquire));
-        let mut read = 0;
-        while events.try_recv().is_ok() {
-            read += 1;
-        }
-        assert_eq!(read, WAITING_EVENTS);
-        assert_eq!(journal.listeners.load(Ordering::Acquire), 0);
     }
 }
