@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use crate::error::BuildError;
+use crate::error::ToolchainError;
 use crate::sdk::Sdk;
 
 /// How cargo is to be run.
@@ -61,7 +61,7 @@ impl Cargo {
     }
 
     /// Asks the compiler for its version and host.
-    pub(crate) fn rustc(&self) -> Result<Rustc, BuildError> {
+    pub(crate) fn rustc(&self) -> Result<Rustc, ToolchainError> {
         // In the same directory as cargo, since rustup chooses a toolchain by directory.
         let mut command = self.program("RUSTC", "rustc");
         let output = run(command.arg("-vV").current_dir(&self.directory))?;
@@ -69,27 +69,33 @@ impl Cargo {
         let host = text.lines().find_map(|line| line.strip_prefix("host: "));
         match (host, text.lines().next()) {
             (None, _) if self.toolchain.is_some() => {
-                let toolchain = self.toolchain.as_deref().unwrap_or_default();
-                Err(BuildError::refused(format!(
-                    "[manager]: toolchain {toolchain:?} is not there: install it with `rustup toolchain install {toolchain}`, or leave `toolchain` out"
-                )))
+                let toolchain = self.toolchain.clone().unwrap_or_default();
+                Err(ToolchainError::NotInstalled(toolchain))
             }
             (Some(host), Some(version)) => {
                 Ok(Rustc { version: version.to_owned(), host: host.to_owned() })
             }
-            _ => Err(BuildError::Resolve(String::from_utf8_lossy(&output.stderr).into_owned())),
+            _ => {
+                let text = String::from_utf8_lossy(&output.stderr).into_owned();
+                Err(ToolchainError::NoVersion(text))
+            }
         }
     }
 
     /// Refuses a compiler that is too old for the SDK, and a target that it can't compile for.
-    pub(crate) fn check(&self, rustc: &Rustc, sdk: &Sdk, target: &str) -> Result<(), BuildError> {
+    pub(crate) fn check(
+        &self,
+        rustc: &Rustc,
+        sdk: &Sdk,
+        target: &str,
+    ) -> Result<(), ToolchainError> {
         let needed = sdk.rust_version.as_deref().unwrap_or_default();
         if rustc.is_older_than(needed) {
-            return Err(BuildError::refused(format!(
-                "{} is too old: {} needs {needed} or later; get one with `rustup update`, or name one that you have as `toolchain` in [manager]",
-                rustc.version,
-                sdk.described()
-            )));
+            return Err(ToolchainError::TooOld {
+                rustc: rustc.version.clone(),
+                sdk: sdk.named(),
+                needed: needed.to_owned(),
+            });
         }
         if target == rustc.host {
             return Ok(());
@@ -98,19 +104,14 @@ impl Cargo {
         command.args(["--print", "target-libdir", "--target", target]);
         let output = run(command.current_dir(&self.directory))?;
         if !output.status.success() {
-            return Err(BuildError::refused(format!(
-                "[manager]: target {target:?}: the compiler does not know it; `rustc --print target-list` shows all"
-            )));
+            return Err(ToolchainError::UnknownTarget(target.to_owned()));
         }
         let library = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         if Path::new(&library).is_dir() {
             return Ok(());
         }
-        let toolchain = self.toolchain.iter().map(|name| format!("--toolchain {name} "));
-        let toolchain: String = toolchain.collect();
-        Err(BuildError::refused(format!(
-            "[manager]: target {target:?}: its standard library is not there: install it with `rustup target add {toolchain}{target}`"
-        )))
+        let (target, toolchain) = (target.to_owned(), self.toolchain.clone());
+        Err(ToolchainError::NoStandardLibrary { target, toolchain })
     }
 
     /// Returns cargo's own directory, where it unpacks what it downloads.
@@ -161,12 +162,13 @@ impl Rustc {
 }
 
 /// Runs a command and returns its output.
-pub(crate) fn run(command: &mut Command) -> Result<Output, BuildError> {
+pub(crate) fn run(command: &mut Command) -> Result<Output, ToolchainError> {
     command.output().map_err(|reason| no_program(command, reason))
 }
 
-pub(crate) fn no_program(command: &Command, reason: std::io::Error) -> BuildError {
-    BuildError::NoCargo { program: command.get_program().to_string_lossy().into_owned(), reason }
+pub(crate) fn no_program(command: &Command, reason: std::io::Error) -> ToolchainError {
+    let program = command.get_program().to_string_lossy().into_owned();
+    ToolchainError::NoProgram { program, reason }
 }
 
 /// Returns cargo's configuration files of a directory, which cargo doesn't read in the generated crate.

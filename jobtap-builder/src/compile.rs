@@ -11,7 +11,7 @@ use cargo_metadata::{CompilerMessage, Message};
 
 use crate::cargo::{self, Cargo, no_program};
 use crate::checksum;
-use crate::error::BuildError;
+use crate::error::{BuildError, CompileError, CrateErrors, Culprit, Product};
 use crate::generate;
 use crate::plan::Plan;
 use crate::resolve::{self, Package, PackageId, Resolved};
@@ -87,13 +87,11 @@ pub(crate) fn discard_stale(
         let output = cargo::run(&mut command)?;
         if !output.status.success() {
             let text = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            return Err(BuildError::Resolve(text));
+            return Err(CompileError::NotRemoved(text).into());
         }
     }
     known.extend(now);
-    let text =
-        serde_json::to_vec(&known).map_err(|error| BuildError::refused(error.to_string()))?;
-    generate::write_if_changed(&record, &text)
+    generate::write_if_changed(&record, &serde_json::to_vec(&known)?)
 }
 
 /// How the crate is to be compiled.
@@ -113,9 +111,9 @@ fn watch(command: &mut Command, plan: &Plan, resolved: &Resolved) -> Result<Path
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(|e| no_program(command, e))?;
     let mut errors: BTreeMap<PackageId, u32> = BTreeMap::new();
     let mut product = None;
-    let messages = BufReader::new(child.stdout.take().ok_or_else(no_messages)?);
+    let messages = BufReader::new(child.stdout.take().ok_or(CompileError::NoMessage)?);
     for message in Message::parse_stream(messages) {
-        match message.map_err(|_| no_messages())? {
+        match message.map_err(|_| CompileError::NoMessage)? {
             Message::CompilerMessage(CompilerMessage { package_id, message, .. }) => {
                 let is_error = matches!(message.level, DiagnosticLevel::Error);
                 let package = resolved.packages.get(&package_id);
@@ -141,15 +139,11 @@ fn watch(command: &mut Command, plan: &Plan, resolved: &Resolved) -> Result<Path
             _ => {}
         }
     }
-    let status = child.wait().map_err(|_| no_messages())?;
+    let status = child.wait().map_err(|_| CompileError::NoMessage)?;
     match product {
         Some(product) if status.success() => Ok(product),
-        _ => Err(BuildError::Compile(blame(&errors, plan, resolved))),
+        _ => Err(blame(&errors, plan, resolved).into()),
     }
-}
-
-fn no_messages() -> BuildError {
-    BuildError::Compile("cargo ended without a message".into())
 }
 
 fn is_plugin(package: &Package, plan: &Plan) -> bool {
@@ -157,39 +151,34 @@ fn is_plugin(package: &Package, plan: &Plan) -> bool {
 }
 
 /// Names the crates that don't compile, and where the manifest takes plugins from.
-fn blame(errors: &BTreeMap<PackageId, u32>, plan: &Plan, resolved: &Resolved) -> String {
-    let what = if plan.manifest.manager.host.is_some() { "the library" } else { "the manager" };
+fn blame(errors: &BTreeMap<PackageId, u32>, plan: &Plan, resolved: &Resolved) -> CompileError {
+    let product = match plan.manifest.manager.host {
+        Some(_) => Product::Library,
+        None => Product::Manager,
+    };
     if errors.is_empty() {
-        return format!("{what} was not built: cargo's own message is above");
+        return CompileError::Cargo(product);
     }
-    let lines = errors.iter().map(|(id, count)| {
-        let plural = if *count == 1 { "error" } else { "errors" };
+    let culprit = |id: &PackageId| {
         let Some(package) = resolved.packages.get(id) else {
-            return format!("{id}: {count} {plural}, above");
+            return Culprit::Unknown(id.to_string());
         };
-        let (name, version) = (&package.name, &package.version);
-        if let Some(entry) = plan.manifest.plugins.iter().find(|entry| *name == entry.name) {
+        let (name, version) = (package.name.to_string(), package.version.to_string());
+        if let Some(entry) = plan.manifest.plugins.iter().find(|entry| name == entry.name) {
             let place = entry.path.as_ref().map(|path| plan.base.join(path).display().to_string());
             let source = || package.source.as_ref().map(ToString::to_string);
             let place = place.or_else(source).unwrap_or_default();
-            return format!(
-                "plugin {:?} {version} ({place}) does not compile: {count} {plural}, above",
-                name.as_str()
-            );
+            return Culprit::Plugin { name, version, place };
         }
         if id == resolved.root() {
-            return format!("linking {what} failed: {count} {plural}, above");
+            return Culprit::Linking(product);
         }
         let users = plan.manifest.plugins.iter().filter(|entry| {
             let package = resolved.direct(&entry.name);
             package.is_some_and(|p| resolved.dependencies(&p.id).contains(id))
         });
-        let users: Vec<String> = users.map(|entry| format!("{:?}", entry.name)).collect();
-        let whose = match users.as_slice() {
-            [] => String::new(),
-            _ => format!(", which plugin {} needs,", users.join(", ")),
-        };
-        format!("crate {name} {version}{whose} does not compile: {count} {plural}, above")
-    });
-    lines.collect::<Vec<_>>().join("\n")
+        Culprit::Dependency { name, version, users: users.map(|user| user.name.clone()).collect() }
+    };
+    let each = errors.iter().map(|(id, count)| CrateErrors { culprit: culprit(id), count: *count });
+    CompileError::Crates(each.collect())
 }

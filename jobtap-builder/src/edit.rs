@@ -3,7 +3,7 @@
 use jobtap_core::suggest::nearest;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, Value};
 
-use crate::error::BuildError;
+use crate::error::{BuildError, EditError};
 use crate::manifest::{Manifest, PluginEntry};
 
 /// Adds a plugin's crate to the text of a manifest.
@@ -26,13 +26,10 @@ use crate::manifest::{Manifest, PluginEntry};
 pub fn add_plugin(text: &str, entry: &PluginEntry) -> Result<String, BuildError> {
     let manifest = Manifest::parse("manifest", text)?;
     if manifest.plugins.iter().any(|present| present.name == entry.name) {
-        return Err(BuildError::refused(format!(
-            "plugin {:?} is in the manifest: change its entry there, or remove it first",
-            entry.name
-        )));
+        return Err(EditError::Present(entry.name.clone()).into());
     }
     let mut document = parse(text)?;
-    let own = toml::to_string(entry).map_err(|error| BuildError::refused(error.to_string()))?;
+    let own = toml::to_string(entry).map_err(EditError::Unwritable)?;
     let mut table = parse(&own)?.as_table().clone();
     table.decor_mut().set_prefix("\n");
     plugins(&mut document)?.push(table);
@@ -47,12 +44,8 @@ pub fn remove_plugin(text: &str, name: &str) -> Result<String, BuildError> {
     let manifest = Manifest::parse("manifest", text)?;
     let names = || manifest.plugins.iter().map(|entry| entry.name.as_str());
     if !names().any(|present| present == name) {
-        return Err(BuildError::refused(match nearest(name, names()) {
-            Some(meant) => {
-                format!("the manifest has no plugin {name:?}; did you mean {meant:?}?")
-            }
-            None => format!("the manifest has no plugin {name:?}"),
-        }));
+        let meant = nearest(name, names()).map(str::to_owned);
+        return Err(EditError::Absent { name: name.to_owned(), meant }.into());
     }
     let mut document = parse(text)?;
     plugins(&mut document)?.retain(|table| table.get("name").and_then(Item::as_str) != Some(name));
@@ -85,35 +78,32 @@ pub fn set_builtin(text: &str, name: &str, linked: bool) -> Result<String, Build
         .as_table_like_mut()
         .map(|table| table.entry(key).or_insert_with(|| toml_edit::value(Array::new())))
         .and_then(Item::as_array_mut)
-        .ok_or_else(|| BuildError::refused("[manager] is no table with lists of builtins"))?;
+        .ok_or(EditError::NoLists)?;
     let is_it = |value: &Value| value.as_str() == Some(name);
     let found = list.iter().any(is_it);
     match (found, present) {
         (false, true) => list.push(name),
         (true, false) => list.retain(|value| !is_it(value)),
-        _ if linked => return Err(not_left_out(&manifest.without, name)),
-        _ => return Err(BuildError::refused(format!("builtin {name:?} is left out already"))),
+        _ if linked => return Err(not_left_out(&manifest.without, name).into()),
+        _ => return Err(EditError::LeftOut(name.to_owned()).into()),
     }
     checked(document)
 }
 
 /// The SDK isn't read here, so an unknown builtin can't be told from one that is linked by default.
-fn not_left_out(without: &[String], name: &str) -> BuildError {
-    let meant = nearest(name, without.iter().map(String::as_str));
-    let meant = meant.map(|meant| format!("; did you mean {meant:?}?")).unwrap_or_default();
-    BuildError::refused(format!("the manifest leaves out no builtin {name:?}{meant}"))
+fn not_left_out(without: &[String], name: &str) -> EditError {
+    let meant = nearest(name, without.iter().map(String::as_str)).map(str::to_owned);
+    EditError::NotLeftOut { name: name.to_owned(), meant }
 }
 
-fn parse(text: &str) -> Result<DocumentMut, BuildError> {
-    text.parse().map_err(|error: toml_edit::TomlError| BuildError::refused(error.to_string()))
+fn parse(text: &str) -> Result<DocumentMut, EditError> {
+    Ok(text.parse()?)
 }
 
-fn plugins(document: &mut DocumentMut) -> Result<&mut ArrayOfTables, BuildError> {
+fn plugins(document: &mut DocumentMut) -> Result<&mut ArrayOfTables, EditError> {
     let item = document.entry("plugin");
     let item = item.or_insert_with(|| Item::ArrayOfTables(ArrayOfTables::new()));
-    item.as_array_of_tables_mut().ok_or_else(|| {
-        BuildError::refused("the manifest has its plugins in one line: write [[plugin]] for each")
-    })
+    item.as_array_of_tables_mut().ok_or(EditError::InOneLine)
 }
 
 /// Returns the text if it is a valid manifest.

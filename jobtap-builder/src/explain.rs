@@ -5,7 +5,7 @@ use std::path::Path;
 use jobtap_daemon::composition::Composition;
 use jobtap_daemon::files;
 
-use crate::error::BuildError;
+use crate::error::{BuildError, PlaceError};
 use crate::manifest::{Manifest, PluginEntry};
 use crate::pipeline::{self, Options};
 use crate::scan::Declared;
@@ -121,10 +121,7 @@ pub fn recover(binary: &Path, manifest: &Path) -> Result<(), BuildError> {
     let lock = manifest.with_extension("lock");
     let files = [(manifest, &composition.manifest), (lock.as_path(), &composition.lock)];
     if let Some((file, _)) = files.iter().find(|(file, _)| is_there(file)) {
-        return Err(BuildError::refused(format!(
-            "{} is there already: name another file with -f",
-            file.display()
-        )));
+        return Err(PlaceError::NotRecovered(file.to_path_buf()).into());
     }
     for (file, text) in files {
         files::create_new(file, text.as_bytes()).map_err(BuildError::file(file))?;

@@ -12,7 +12,7 @@ use jobtap_daemon::composition::Host;
 use jobtap_daemon::files::{self, Access};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value, value};
 
-use crate::error::BuildError;
+use crate::error::{BuildError, PlaceError};
 use crate::host::Library;
 use crate::manifest::{Part, PluginEntry};
 use crate::plan::Plan;
@@ -141,10 +141,7 @@ pub(crate) fn check_directory(directory: &Path) -> Result<(), BuildError> {
     if entries.next().is_none() || ["Cargo.toml", ".cargo/config.toml"].into_iter().any(is_ours) {
         return Ok(());
     }
-    Err(BuildError::refused(format!(
-        "{} is not empty, and `jobtap build` did not make what is in it: name a new or an empty directory",
-        directory.display()
-    )))
+    Err(PlaceError::NotOurs(directory.to_path_buf()).into())
 }
 
 /// Makes a link, or changes the target of an existing one.
@@ -156,10 +153,7 @@ pub(crate) fn link(to: &Path, link: &Path) -> Result<(), BuildError> {
         Ok(found) if found.is_symlink() => {
             std::fs::remove_file(link).map_err(BuildError::file(link))?;
         }
-        Ok(_) => {
-            let text = format!("{} is in the way of a link: remove it", link.display());
-            return Err(BuildError::refused(text));
-        }
+        Ok(_) => return Err(PlaceError::InTheWay(link.to_path_buf()).into()),
         // It doesn't exist yet.
         Err(_) => {}
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use jobtap_daemon::composition::Host;
 
-use crate::error::BuildError;
+use crate::error::PlaceError;
 
 /// The library that a host loads: the adapter in it, and how its file is named.
 #[derive(Debug, Clone, Copy)]
@@ -49,17 +49,14 @@ impl Library {
     ///
     /// # Errors
     /// When the host wouldn't find the file by this name.
-    pub fn name_in<'f>(&self, file: &'f Path) -> Result<&'f str, BuildError> {
+    pub fn name_in<'f>(&self, file: &'f Path) -> Result<&'f str, PlaceError> {
         let name = file.file_name().and_then(|name| name.to_str());
         let name = name.and_then(|name| name.strip_suffix(".so"));
         let name = name.and_then(|name| name.strip_prefix(self.prefix));
-        name.filter(|name| !name.is_empty()).ok_or_else(|| {
-            BuildError::refused(format!(
-                "{}: {} finds its plugins by their files' names: name it {}",
-                file.display(),
-                self.host.kind(),
-                self.file_name("NAME")
-            ))
+        name.filter(|name| !name.is_empty()).ok_or_else(|| PlaceError::NotFoundByHost {
+            output: file.to_path_buf(),
+            host: self.host.kind(),
+            form: self.file_name("NAME"),
         })
     }
 

@@ -1,11 +1,11 @@
 //! Refuses plugins that need what a host doesn't serve. Their source shows it, before minutes of compiling.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use jobtap_core::host::{SERVICE_OFFERS, topic_named};
+use jobtap_core::host::{HostKind, SERVICE_OFFERS, topic_named};
 use jobtap_daemon::composition::Host;
 
-use crate::error::BuildError;
+use crate::error::{Gap, HostError, Unserved, Whose};
 use crate::lineup::Member;
 use crate::needs::{Need, What};
 
@@ -13,73 +13,61 @@ use crate::needs::{Need, What};
 ///
 /// # Errors
 /// Names each plugin, the place of each topic, service and call, and what to do.
-pub(crate) fn check(host: Host, members: &[Member]) -> Result<(), BuildError> {
+pub(crate) fn check(host: Host, members: &[Member]) -> Result<(), HostError> {
+    let host = host.kind();
     let plugins = || members.iter().flat_map(|member| &member.plugins);
     if plugins().next().is_none() {
-        return Err(BuildError::refused(format!(
-            "{}: there is no plugin to build: name a crate with --with NAME=PATH or in the manifest",
-            host.kind()
-        )));
+        return Err(HostError::NoPlugin(host));
     }
-    let mut refusals: Vec<String> = Vec::new();
+    let mut refusals: Vec<Unserved> = Vec::new();
     for plugin in plugins() {
-        let what = format!("plugin {:?}", plugin.name);
-        refusals.extend(refusal(host, &what, plugin.needs.iter()));
+        refusals.extend(unserved(host, Whose::Plugin(plugin.name.clone()), &plugin.needs));
     }
     for member in members {
-        let what = format!("the functions of crate {:?}", member.name);
-        refusals.extend(refusal(host, &what, member.shared.iter()));
+        refusals.extend(unserved(host, Whose::Functions(member.name.clone()), &member.shared));
     }
-    if refusals.is_empty() {
-        return Ok(());
-    }
-    Err(BuildError::refused(refusals.join("\n")))
+    if refusals.is_empty() { Ok(()) } else { Err(HostError::Unserved(refusals)) }
 }
 
-fn refusal<'n>(host: Host, whose: &str, needs: impl Iterator<Item = &'n Need>) -> Option<String> {
-    let mut gaps: Vec<String> = Vec::new();
+fn unserved(host: HostKind, whose: Whose, needs: &[Need]) -> Option<Unserved> {
     // First what a plugin is called for, then what it calls.
     let is_call = |need: &&Need| matches!(need.what, What::Call(_));
-    let (calls, topics): (Vec<&Need>, Vec<&Need>) = needs.partition(is_call);
-    for need in topics.into_iter().chain(calls) {
-        gaps.extend(gap(host, need));
-    }
-    let host = host.kind();
-    (!gaps.is_empty()).then(|| format!("{whose} can't run in {host}:\n{}", gaps.join("\n")))
+    let (calls, topics): (Vec<&Need>, Vec<&Need>) = needs.iter().partition(is_call);
+    let gaps: Vec<Gap> =
+        topics.into_iter().chain(calls).filter_map(|need| gap(host, need)).collect();
+    (!gaps.is_empty()).then_some(Unserved { whose, host, gaps })
 }
 
-/// Why the host doesn't serve something, and where it is in the source, as a line of a message. `None` if the
-/// host serves it.
-fn gap(host: Host, need: &Need) -> Option<String> {
-    let kind = host.kind();
+/// Why the host doesn't serve something, and where it is in the source. `None` if the host serves it.
+fn gap(host: HostKind, need: &Need) -> Option<Gap> {
     let Need { what, file, line, function } = need;
     let (what, why) = match what {
         What::Handler { topic, is_async } => {
             let id = topic_named(topic)?;
-            let offer = if *is_async { kind.async_topic(id) } else { kind.topic(id) };
-            let is_too_much = *is_async && kind.topic(id).is_served();
+            let offer = if *is_async { host.async_topic(id) } else { host.topic(id) };
+            let is_too_much = *is_async && host.topic(id).is_served();
             let handler = if is_too_much { "async handler" } else { "handler" };
             (format!("{handler} {function} of {topic}"), offer.gap()?)
         }
         What::Service(name) => {
             let name = if name.is_empty() { String::new() } else { format!(" {name:?}") };
-            (format!("service{name}, handler {function}"), SERVICE_OFFERS.for_host(kind).gap()?)
+            (format!("service{name}, handler {function}"), SERVICE_OFFERS.for_host(host).gap()?)
         }
         What::Call(call) => {
             let (receiver, method) = (&call.receiver, &call.method);
-            (format!("{receiver}.{method}() in {function}"), kind.call_named(method).gap()?)
+            (format!("{receiver}.{method}() in {function}"), host.call_named(method).gap()?)
         }
     };
-    Some(format!("  {}:{line}: {what}: {why}", shown(file)))
+    Some(Gap { file: shown(file), line: *line, what, why })
 }
 
 /// The path of a source file as its author knows it, not through the links of the generated crate; relative
 /// to the current directory if the file is below that.
-fn shown(file: &Path) -> String {
+fn shown(file: &Path) -> PathBuf {
     let file = file.canonicalize().unwrap_or_else(|_| file.to_path_buf());
     let here = std::env::current_dir().and_then(|here| here.canonicalize()).ok();
     let below = here.as_deref().and_then(|here| file.strip_prefix(here).ok());
-    below.unwrap_or(&file).display().to_string()
+    below.map(Path::to_path_buf).unwrap_or(file)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ mod checksum;
 mod compile;
 mod diff;
 mod edit;
-mod error;
+pub mod error;
 mod explain;
 mod generate;
 mod host;

@@ -9,7 +9,7 @@ use jobtap_daemon::composition::PluginInfo;
 use jobtap_daemon::daemon::config::{merge, to_json};
 use serde_json::{Map, Value};
 
-use crate::error::BuildError;
+use crate::error::{Kind, LineupError};
 use crate::needs::Need;
 use crate::plan::Plan;
 use crate::resolve::{self, Package, Resolved};
@@ -40,7 +40,7 @@ pub(crate) struct Lineup {
 
 impl Lineup {
     /// Reads the sources that cargo found.
-    pub(crate) fn new(plan: &Plan, resolved: &Resolved) -> Result<Self, BuildError> {
+    pub(crate) fn new(plan: &Plan, resolved: &Resolved) -> Result<Self, LineupError> {
         let mut members = Vec::new();
         if !plan.builtins.is_empty() {
             let (name, mut plugins) = ("jobtap-builtins".to_owned(), plan.builtins.clone());
@@ -51,9 +51,8 @@ impl Lineup {
             members.push(Member { name, plugins, schedulers, shared });
         }
         for entry in &plan.manifest.plugins {
-            let package = resolved.direct(&entry.name).ok_or_else(|| {
-                BuildError::refused(format!("plugin {:?}: cargo does not know it", entry.name))
-            })?;
+            let package = resolved.direct(&entry.name);
+            let package = package.ok_or_else(|| LineupError::Unknown(entry.name.clone()))?;
             let Found { declared, shared } = compiled(package, resolved)?;
             let (schedulers, plugins) = declared.into_iter().partition(|found| found.scheduler);
             let shared = shared.into_iter().map(|shared| shared.need).collect();
@@ -93,7 +92,7 @@ impl Lineup {
 }
 
 /// Returns what is compiled of a crate with the features that are on.
-fn compiled(package: &Package, resolved: &Resolved) -> Result<Found, BuildError> {
+fn compiled(package: &Package, resolved: &Resolved) -> Result<Found, LineupError> {
     let on = resolved.features(&package.id);
     let Found { declared: all, mut shared } =
         resolve::library(package).map(scan::library).unwrap_or_default();
@@ -104,42 +103,40 @@ fn compiled(package: &Package, resolved: &Resolved) -> Result<Found, BuildError>
     let compiled: Vec<Declared> = all.into_iter().filter(is_on).collect();
     match (compiled.is_empty(), names.is_empty()) {
         (false, _) => Ok(Found { declared: compiled, shared }),
-        (true, true) => Err(BuildError::refused(format!(
-            "plugin {:?}: the crate has no plugin: no #[jobtap_plugin] and no scheduler! in its library; take it out of the manifest, or add one",
-            package.name.as_str(),
-        ))),
-        (true, false) => Err(BuildError::refused(format!(
-            "plugin {:?}: its plugins {} need features that are off: add features = [{}]",
-            package.name.as_str(),
-            names.join(", "),
-            wants.iter().map(|feature| format!("{feature:?}")).collect::<Vec<_>>().join(", ")
-        ))),
+        (true, true) => Err(LineupError::NoPlugin(package.name.to_string())),
+        (true, false) => Err(LineupError::FeaturesOff {
+            crate_name: package.name.to_string(),
+            plugins: names,
+            features: wants,
+        }),
     }
 }
 
-fn distinct(members: &[Member]) -> Result<(), BuildError> {
-    let mut seen: BTreeMap<(bool, &str), &str> = BTreeMap::new();
+fn distinct(members: &[Member]) -> Result<(), LineupError> {
+    let mut seen: BTreeMap<(Kind, &str), &str> = BTreeMap::new();
     for member in members {
         let all = member.plugins.iter().chain(&member.schedulers);
         for found in all.filter(|found| !found.conditional) {
-            if let Some(other) = seen.insert((found.scheduler, &found.name), &member.name) {
-                let what = if found.scheduler { "schedulers" } else { "plugins" };
-                return Err(BuildError::refused(format!(
-                    "two {what} are named {:?}: one of crate {other}, one of crate {}: leave one of the two out, or rename one",
-                    found.name, member.name
-                )));
+            let kind = if found.scheduler { Kind::Scheduler } else { Kind::Plugin };
+            if let Some(first) = seen.insert((kind, &found.name), &member.name) {
+                return Err(LineupError::SameName {
+                    kind,
+                    name: found.name.clone(),
+                    first: first.to_owned(),
+                    second: member.name.clone(),
+                });
             }
         }
     }
     Ok(())
 }
 
-fn order(plan: &Plan, members: &[Member]) -> Result<Vec<String>, BuildError> {
+fn order(plan: &Plan, members: &[Member]) -> Result<Vec<String>, LineupError> {
     let names = || members.iter().flat_map(|m| m.plugins.iter().map(|found| found.name.as_str()));
     let mut places: Vec<Placement<'_>> = Vec::new();
     for member in members {
         let entry = plan.manifest.plugins.iter().find(|entry| entry.name == member.name);
-        let texts = |list: &'_ [String]| -> Result<(), BuildError> {
+        let texts = |list: &'_ [String]| -> Result<(), LineupError> {
             list.iter().try_for_each(|name| known(&member.name, name, names()))
         };
         if let Some(entry) = entry {
@@ -160,12 +157,12 @@ fn order(plan: &Plan, members: &[Member]) -> Result<Vec<String>, BuildError> {
     let sequence: Vec<&str> = builtins(plan)?.into_iter().chain(others).collect();
     let order = arrange(&places, &sequence);
     let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
-    order.map(owned).map_err(|names| BuildError::Cycle(owned(names)))
+    order.map(owned).map_err(|names| LineupError::Cycle(owned(names)))
 }
 
 /// Returns the SDK's dotted builtins in their order, including those that are left out: many are placed only
 /// by the one before them, and would move if that were missing.
-fn builtins(plan: &Plan) -> Result<Vec<&str>, BuildError> {
+fn builtins(plan: &Plan) -> Result<Vec<&str>, LineupError> {
     let dotted = plan.sdk.builtins.iter().filter(|found| found.name.starts_with('.'));
     let places = dotted.map(|found| Placement {
         name: &found.name,
@@ -174,7 +171,7 @@ fn builtins(plan: &Plan) -> Result<Vec<&str>, BuildError> {
     });
     let places: Vec<Placement<'_>> = places.collect();
     let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
-    arrange(&places, &[]).map_err(|names| BuildError::Cycle(owned(names)))
+    arrange(&places, &[]).map_err(|names| LineupError::Cycle(owned(names)))
 }
 
 /// Refuses an order that names an unknown plugin, which would be ignored silently.
@@ -182,21 +179,17 @@ fn known<'a>(
     member: &str,
     name: &str,
     mut names: impl Iterator<Item = &'a str> + Clone,
-) -> Result<(), BuildError> {
+) -> Result<(), LineupError> {
     let all = names.clone();
     if names.any(|other| other == name) {
         return Ok(());
     }
-    let meant = match nearest(name, all) {
-        Some(meant) => format!("did you mean {meant:?}?"),
-        None => "leave it out, or add the plugin".to_owned(),
-    };
-    Err(BuildError::refused(format!(
-        "plugin {member:?}: `before` or `after` names {name:?}, and this manager has no such plugin; {meant}"
-    )))
+    let meant = nearest(name, all).map(str::to_owned);
+    let (plugin, name) = (member.to_owned(), name.to_owned());
+    Err(LineupError::UnknownOrder { plugin, name, meant })
 }
 
-fn config(plan: &Plan, members: &[Member]) -> Result<Value, BuildError> {
+fn config(plan: &Plan, members: &[Member]) -> Result<Value, LineupError> {
     let json = |table: &toml::Table| to_json(toml::Value::Table(table.clone()));
     let mut whole = json(&plan.manifest.config);
     for entry in &plan.manifest.plugins {
@@ -205,11 +198,10 @@ fn config(plan: &Plan, members: &[Member]) -> Result<Value, BuildError> {
         let names: Vec<&str> =
             member.iter().flat_map(|m| m.plugins.iter().map(|found| found.name.as_str())).collect();
         let [name] = names.as_slice() else {
-            return Err(BuildError::refused(format!(
-                "plugin {:?}: `config` needs a crate with one plugin, and this one has {}: write [config.plugins.NAME]",
-                entry.name,
-                names.join(", ")
-            )));
+            return Err(LineupError::ManyForConfig {
+                crate_name: entry.name.clone(),
+                plugins: names.iter().map(|name| (*name).to_owned()).collect(),
+            });
         };
         let own = Map::from_iter([((*name).to_owned(), json(config))]);
         let over = Map::from_iter([("plugins".to_owned(), Value::Object(own))]);

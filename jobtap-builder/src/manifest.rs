@@ -7,7 +7,7 @@ use jobtap_daemon::composition::{Host, SDK_CRATES};
 use jobtap_daemon::files::input;
 use serde::{Deserialize, Serialize};
 
-use crate::error::BuildError;
+use crate::error::{BuildError, ManifestError, NameFault, Named, SyntaxFault};
 
 /// The manifest of a custom manager.
 ///
@@ -169,17 +169,15 @@ impl Manifest {
     ///
     /// # Errors
     /// When the text is no manifest, with the line; or when a crate has two entries, two sources, or none.
-    pub fn parse(place: &str, text: &str) -> Result<Self, BuildError> {
+    pub fn parse(place: &str, text: &str) -> Result<Self, ManifestError> {
         let manifest: Manifest = toml::from_str(text).map_err(|error| {
             let offset = error.span().map_or(0, |span| span.start);
             let line = text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1;
-            let message = match in_single_brackets(text) {
-                true => {
-                    "[plugin] is one plugin, and there may be more: write [[plugin]]".to_owned()
-                }
-                false => error.message().to_owned(),
+            let fault = match in_single_brackets(text) {
+                true => SyntaxFault::SingleBrackets,
+                false => SyntaxFault::Toml(Box::new(error)),
             };
-            BuildError::Manifest { place: place.to_owned(), line, message }
+            ManifestError::Syntax { place: place.to_owned(), line, fault }
         })?;
         manifest.check()?;
         Ok(manifest)
@@ -191,34 +189,29 @@ impl Manifest {
     /// As [`parse`](Self::parse), and when the file can't be read.
     pub fn read(file: &Path) -> Result<Self, BuildError> {
         let text = input::text(file).map_err(BuildError::file(file))?;
-        Self::parse(&file.display().to_string(), &text)
+        Ok(Self::parse(&file.display().to_string(), &text)?)
     }
 
     /// Returns the manifest as a text.
     ///
     /// # Errors
     /// When the configuration has values that TOML can't express.
-    pub fn to_text(&self) -> Result<String, BuildError> {
-        toml::to_string(self).map_err(|error| BuildError::refused(error.to_string()))
+    pub fn to_text(&self) -> Result<String, ManifestError> {
+        Ok(toml::to_string(self)?)
     }
 
     /// Checks what needs no other file.
     ///
     /// # Errors
     /// As [`parse`](Self::parse), for a manifest that has been changed.
-    pub fn check(&self) -> Result<(), BuildError> {
+    pub fn check(&self) -> Result<(), ManifestError> {
         let manager = &self.manager;
-        check_name("[manager]", &manager.name)?;
-        if let Err(error) = semver::Version::parse(&manager.version) {
-            let version = &manager.version;
-            return Err(BuildError::refused(format!(
-                "[manager]: version {version:?}: {error}; write three numbers, as in \"1.0.0\""
-            )));
+        check_name(Named::Manager, &manager.name)?;
+        if let Err(reason) = semver::Version::parse(&manager.version) {
+            return Err(ManifestError::Version { version: manager.version.clone(), reason });
         }
         if manager.builtins.is_some() && !manager.without.is_empty() {
-            return Err(BuildError::refused(
-                "[manager]: `builtins` names all that are linked, `without` those that are not: use one of the two",
-            ));
+            return Err(ManifestError::BuiltinsTwice);
         }
         if let Some(host) = manager.host {
             self.check_host(host)?;
@@ -227,19 +220,14 @@ impl Manifest {
             check_registry(name, index)?;
         }
         for (index, plugin) in self.plugins.iter().enumerate() {
-            let place = format!("plugin {:?}", plugin.name);
-            check_name(&place, &plugin.name)?;
+            check_name(Named::Plugin, &plugin.name)?;
             if manager.host.is_none() && plugin.library() == manager.name.replace('-', "_") {
-                return Err(BuildError::refused(format!(
-                    "{place}: the manager has the same name: write another one in [manager]"
-                )));
+                return Err(ManifestError::ManagersName(plugin.name.clone()));
             }
             if self.plugins.iter().take(index).any(|other| other.library() == plugin.library()) {
-                return Err(BuildError::refused(format!(
-                    "{place} is there twice: keep one [[plugin]] of it"
-                )));
+                return Err(ManifestError::Twice(plugin.name.clone()));
             }
-            check_source(&place, plugin)?;
+            check_source(plugin)?;
         }
         Ok(())
     }
@@ -247,29 +235,16 @@ impl Manifest {
 
 impl Manifest {
     /// Refuses settings that only a custom manager can have.
-    fn check_host(&self, host: Host) -> Result<(), BuildError> {
-        let kind = host.kind();
+    fn check_host(&self, host: Host) -> Result<(), ManifestError> {
         if self.manager.static_link == Some(true) {
-            return Err(BuildError::refused(format!(
-                "[manager]: {kind} loads a shared library, which can't be linked statically: leave `static` out"
-            )));
+            return Err(ManifestError::Static(host.kind()));
         }
         if !self.manager.without_parts.is_empty() {
-            return Err(BuildError::refused(format!(
-                "[manager]: {kind} loads plugins only: leave `without-parts` out"
-            )));
+            return Err(ManifestError::Parts(host.kind()));
         }
         let given = self.plugins.iter().any(|plugin| plugin.config.is_some());
         if given || !self.config.is_empty() {
-            let place = match host {
-                Host::Flux => {
-                    "`conf=` of `flux jobtap load`, or [job-manager] of Flux's configuration"
-                }
-                Host::SlurmJobSubmit | Host::SlurmPrep => "jobtap.toml beside slurm.conf",
-            };
-            return Err(BuildError::refused(format!(
-                "`config`: in {kind} plugins are configured in {place}: write it there"
-            )));
+            return Err(ManifestError::Config(host));
         }
         Ok(())
     }
@@ -281,59 +256,50 @@ fn in_single_brackets(text: &str) -> bool {
     table.is_ok_and(|table| table.get("plugin").is_some_and(toml::Value::is_table))
 }
 
-fn check_registry(name: &str, index: &str) -> Result<(), BuildError> {
+fn check_registry(name: &str, index: &str) -> Result<(), ManifestError> {
     let word = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     // Cargo sees directories of crates as registries of such names.
     if name.is_empty() || !word || name == "crates-io" || name.starts_with("directory-") {
-        return Err(BuildError::refused(format!(
-            "[registries]: {name:?} can't be a registry's name here: letters, digits, - and _, not crates-io nor directory-.."
-        )));
+        return Err(ManifestError::RegistryName(name.to_owned()));
     }
     if index.contains("://") {
         return Ok(());
     }
-    Err(BuildError::refused(format!(
-        "[registries]: {name}: {index:?} is no index: write its URL, as in \"sparse+https://crates.site.example/\""
-    )))
+    Err(ManifestError::RegistryIndex { registry: name.to_owned(), index: index.to_owned() })
 }
 
-fn check_source(place: &str, plugin: &PluginEntry) -> Result<(), BuildError> {
+fn check_source(plugin: &PluginEntry) -> Result<(), ManifestError> {
     let places = [plugin.path.is_some(), plugin.directory.is_some(), plugin.registry.is_some()];
     if places.iter().filter(|given| **given).count() > 1 {
-        return Err(BuildError::refused(format!(
-            "{place}: `path`, `directory` and `registry` each say where it comes from: keep one"
-        )));
+        return Err(ManifestError::ManySources(plugin.name.clone()));
     }
     match &plugin.version {
-        None if plugin.path.is_none() => Err(BuildError::refused(format!(
-            "{place}: where does it come from? Give its `path`, or a `version` to take from a registry or a `directory`"
-        ))),
+        None if plugin.path.is_none() => Err(ManifestError::NoSource(plugin.name.clone())),
         Some(version) => match semver::VersionReq::parse(version) {
             Ok(_) => Ok(()),
-            Err(error) => {
-                Err(BuildError::refused(format!("{place}: version {version:?}: {error}")))
-            }
+            Err(reason) => Err(ManifestError::PluginVersion {
+                plugin: plugin.name.clone(),
+                version: version.clone(),
+                reason,
+            }),
         },
         None => Ok(()),
     }
 }
 
 /// Refuses names that Cargo.toml and Rust code can't have.
-pub(crate) fn check_name(place: &str, name: &str) -> Result<(), BuildError> {
+pub(crate) fn check_name(named: Named, name: &str) -> Result<(), ManifestError> {
     let first = name.chars().next().is_some_and(|c| c.is_ascii_alphabetic());
     let rest = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    let refuse = |fault| Err(ManifestError::Name { named, name: name.to_owned(), fault });
     if name.starts_with("jobtap-") && SDK_CRATES.contains(&name) {
-        return Err(BuildError::refused(format!("{place}: {name:?} is a crate of the SDK")));
+        return refuse(NameFault::OfTheSdk);
     }
     if !(first && rest) {
-        return Err(BuildError::refused(format!(
-            "{place}: {name:?} is no crate's name: a letter, then letters, digits, - and _"
-        )));
+        return refuse(NameFault::Malformed);
     }
     if KEYWORDS.contains(&name) {
-        return Err(BuildError::refused(format!(
-            "{place}: {name:?} is a keyword of Rust, and the manager's code names its crates"
-        )));
+        return refuse(NameFault::Keyword);
     }
     Ok(())
 }
@@ -476,7 +442,7 @@ mod tests {
                     let written = manifest.to_text().unwrap();
                     prop_assert_eq!(Manifest::parse("m", &written).unwrap(), manifest);
                 }
-                Err(BuildError::Manifest { place, line, .. }) => {
+                Err(ManifestError::Syntax { place, line, .. }) => {
                     prop_assert_eq!(place, "the-file");
                     prop_assert!((1..=text.lines().count() + 1).contains(&line), "{}", line);
                 }

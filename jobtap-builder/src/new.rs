@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use crate::error::BuildError;
+use crate::error::{BuildError, ManifestError, NameFault, Named, PlaceError};
 use crate::manifest::check_name;
 use crate::sdk::{self, Sdk};
 
@@ -45,9 +45,10 @@ const MANAGER: &[(&str, &str)] = &[
 /// # Errors
 /// When no crate can have the name, or the directory exists or can't be written.
 pub fn new_plugin(name: &str, directory: &Path) -> Result<(), BuildError> {
+    // Commands take this word for all plugins.
     if name == "all" {
-        let text = "the new crate: \"all\" means every plugin, so none can have it as its name";
-        return Err(BuildError::refused(text));
+        let (named, name) = (Named::NewCrate, name.to_owned());
+        return Err(ManifestError::Name { named, name, fault: NameFault::EveryPlugin }.into());
     }
     begin(name, directory)?;
     let sdk = Sdk::unpacked_into(&directory.join("sdk"), PLUGIN_PACKAGES)?;
@@ -75,13 +76,8 @@ pub fn new_manager(name: &str, directory: &Path) -> Result<(), BuildError> {
 
 /// Makes the directory, and refuses one that exists, so that no file is replaced.
 fn begin(name: &str, directory: &Path) -> Result<(), BuildError> {
-    check_name("the new crate", name)?;
-    let refuse = || {
-        BuildError::refused(format!(
-            "{} is there already: choose another name, or move it away",
-            directory.display()
-        ))
-    };
+    check_name(Named::NewCrate, name)?;
+    let refuse = || PlaceError::Taken(directory.to_path_buf()).into();
     // A dangling link exists, too.
     if std::fs::symlink_metadata(directory).is_ok() {
         return Err(refuse());

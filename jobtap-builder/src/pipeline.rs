@@ -10,7 +10,7 @@ use rustix::fs::{FlockOperation, OFlags};
 use crate::cargo::{self, Cargo, Rustc};
 use crate::checksum;
 use crate::compile::{self, Settings};
-use crate::error::BuildError;
+use crate::error::{BuildError, LockError, PlaceError};
 use crate::generate::{self, COMPOSITION, Generated};
 use crate::host::Library;
 use crate::host_gaps;
@@ -130,11 +130,8 @@ pub fn build(manifest: &Manifest, options: &Options, output: &Path) -> Result<Bu
 fn output_file(output: &Path, manifest: &Manifest) -> Result<PathBuf, BuildError> {
     let mut output = std::path::absolute(output).map_err(BuildError::file(output))?;
     if let Some(directory) = output.parent().filter(|directory| !directory.is_dir()) {
-        return Err(BuildError::refused(format!(
-            "{}: there is no directory {}: make it first",
-            output.display(),
-            directory.display()
-        )));
+        let directory = directory.to_path_buf();
+        return Err(PlaceError::NoDirectory { output, directory }.into());
     }
     let name = &manifest.manager.name;
     match manifest.manager.host {
@@ -145,11 +142,8 @@ fn output_file(output: &Path, manifest: &Manifest) -> Result<PathBuf, BuildError
             let library = Library::of(host);
             let found = library.name_in(&output)?;
             if host != Host::Flux && found != name {
-                return Err(BuildError::refused(format!(
-                    "{}: the file of plugins that are named {name:?} is {}: name one after the other",
-                    output.display(),
-                    library.file_name(name)
-                )));
+                let (name, file) = (name.clone(), library.file_name(name));
+                return Err(PlaceError::OtherName { output, name, file }.into());
             }
         }
         None => {}
@@ -171,8 +165,7 @@ pub fn print_crate(
     generate::check_directory(directory)?;
     let prepared = prepare(manifest, options)?;
     prepared.generated.eject(&prepared.plan, directory)?;
-    let text =
-        prepared.composition.to_text().map_err(|error| BuildError::refused(error.to_string()))?;
+    let text = prepared.composition.to_text()?;
     generate::write_if_changed(&directory.join(COMPOSITION), text.as_bytes())?;
     let mut flags = linking(prepared.static_link);
     let config = directory.join(".cargo/config.toml");
@@ -244,7 +237,7 @@ pub(crate) fn prepare(manifest: &Manifest, options: &Options) -> Result<Prepared
         host_gaps::check(host, &lineup.members)?;
     }
     let composition = compose(&plan, &resolved, &lineup, &rustc, target)?;
-    let text = composition.to_text().map_err(|error| BuildError::refused(error.to_string()))?;
+    let text = composition.to_text()?;
     generate::write_if_changed(&cargo.directory.join(COMPOSITION), text.as_bytes())?;
     if let Some(host) = host {
         let text = generate::library(host, &plan, &lineup.required());
@@ -267,14 +260,12 @@ pub(crate) fn prepare(manifest: &Manifest, options: &Options) -> Result<Prepared
 }
 
 /// Returns `$JOBTAP_BUILD_CACHE`, or jobtap's directory in the user's cache directory.
-fn default_cache() -> Result<PathBuf, BuildError> {
+fn default_cache() -> Result<PathBuf, PlaceError> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let own = variable("JOBTAP_BUILD_CACHE").map(PathBuf::from);
     let xdg = || variable("XDG_CACHE_HOME").map(|cache| Path::new(&cache).join("jobtap-build"));
     let home = || variable("HOME").map(|home| Path::new(&home).join(".cache/jobtap-build"));
-    own.or_else(xdg).or_else(home).ok_or_else(|| {
-        BuildError::refused("no place for compiled crates: set JOBTAP_BUILD_CACHE to a directory")
-    })
+    own.or_else(xdg).or_else(home).ok_or(PlaceError::NoCache)
 }
 
 fn exclusive(cache: &Path) -> Result<File, BuildError> {
@@ -291,9 +282,7 @@ fn exclusive(cache: &Path) -> Result<File, BuildError> {
 fn first_lock(plan: &Plan, options: &Options, directory: &Path) -> Result<(), BuildError> {
     let kept = options.lock.as_ref().filter(|lock| lock.is_file());
     if kept.is_none() && options.locked {
-        let name = options.lock.as_ref().map(|lock| lock.display().to_string());
-        let name = name.unwrap_or_else(|| "the lock".into());
-        return Err(BuildError::Lock(format!("there is no {name}")));
+        return Err(LockError::Missing(options.lock.clone()).into());
     }
     let from = kept.cloned().unwrap_or_else(|| plan.sdk.root.join("Cargo.lock"));
     let to = directory.join("Cargo.lock");

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use jobtap_core::suggest::nearest;
 
-use crate::error::BuildError;
+use crate::error::{BuildError, PlanError};
 use crate::manifest::{Manifest, PluginEntry};
 use crate::requirement;
 use crate::scan::Declared;
@@ -39,10 +39,7 @@ impl Plan {
             // Without any builtin, the crate of the builtins isn't linked at all.
             if !chosen.is_empty() && found.features.iter().all(|feature| features.contains(feature))
             {
-                return Err(BuildError::refused(format!(
-                    "builtin {} can't be left out: it is compiled with the others",
-                    found.name
-                )));
+                return Err(PlanError::Inseparable(found.name.clone()).into());
             }
         }
         let mut sdk_in_place = None;
@@ -57,7 +54,7 @@ impl Plan {
 }
 
 /// Returns the builtins that the manifest asks for.
-fn choose(manifest: &Manifest, sdk: &Sdk) -> Result<Vec<Declared>, BuildError> {
+fn choose(manifest: &Manifest, sdk: &Sdk) -> Result<Vec<Declared>, PlanError> {
     let manager = &manifest.manager;
     let named = manager.builtins.iter().flatten().chain(&manager.without);
     for name in named {
@@ -65,14 +62,12 @@ fn choose(manifest: &Manifest, sdk: &Sdk) -> Result<Vec<Declared>, BuildError> {
         if known().any(|other| other == name) {
             continue;
         }
-        let has = sdk.described();
-        return Err(BuildError::refused(match nearest(name, known()) {
-            Some(meant) => format!("{name:?} is no builtin of {has}; did you mean {meant:?}?"),
-            None => format!(
-                "{name:?} is no builtin of {has}; it has {}",
-                known().collect::<Vec<_>>().join(", ")
-            ),
-        }));
+        return Err(PlanError::NoBuiltin {
+            name: name.clone(),
+            sdk: sdk.named(),
+            meant: nearest(name, known()).map(str::to_owned),
+            known: known().map(str::to_owned).collect(),
+        });
     }
     let wanted = |found: &&Declared| match &manager.builtins {
         Some(only) => only.contains(&found.name),
@@ -83,50 +78,44 @@ fn choose(manifest: &Manifest, sdk: &Sdk) -> Result<Vec<Declared>, BuildError> {
 }
 
 /// Refuses a path or a directory of crates without a crate of this name.
-fn check_place(plugin: &PluginEntry, base: &Path) -> Result<(), BuildError> {
-    let place = format!("plugin {:?}", plugin.name);
+fn check_place(plugin: &PluginEntry, base: &Path) -> Result<(), PlanError> {
+    let named = || plugin.name.clone();
     if let Some(path) = &plugin.path {
-        let file = base.join(path).join("Cargo.toml");
-        let text = std::fs::read_to_string(&file).map_err(|reason| {
-            BuildError::refused(format!(
-                "{place}: no crate at {}: {reason}; `path` is the directory of its Cargo.toml",
-                base.join(path).display()
-            ))
-        })?;
-        let table: toml::Table = toml::from_str(&text).map_err(|error| {
-            BuildError::refused(format!("{place}: {}: {error}", file.display()))
-        })?;
+        let path = base.join(path);
+        let file = path.join("Cargo.toml");
+        let text = match std::fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(reason) => return Err(PlanError::NoCrate { plugin: named(), path, reason }),
+        };
+        let table: toml::Table = match toml::from_str(&text) {
+            Ok(table) => table,
+            Err(error) => {
+                let reason = Box::new(error);
+                return Err(PlanError::Toml { plugin: named(), file, reason });
+            }
+        };
         let name = table.get("package").and_then(|package| package.get("name")?.as_str());
         // Cargo would look for the workspace above the generated crate, and could find another one there.
-        let has_workspace = requirement::workspace_root(&base.join(path)).is_some();
+        let has_workspace = requirement::workspace_root(&path).is_some();
         return match name {
-            Some(name)
-                if name == plugin.name && requirement::inherits(&table) && !has_workspace =>
-            {
-                Err(BuildError::refused(format!(
-                    "{place}: its Cargo.toml takes values from a workspace that it is not in: name the crate at its place in the workspace, or write the values into its Cargo.toml"
-                )))
+            Some(name) if name != plugin.name => {
+                Err(PlanError::OtherName { plugin: named(), path, name: name.to_owned() })
             }
-            Some(name) if name == plugin.name => Ok(()),
-            Some(name) => Err(BuildError::refused(format!(
-                "{place}: the crate at {} is named {name:?}: write name = {name:?}",
-                base.join(path).display()
-            ))),
-            None => Err(BuildError::refused(format!(
-                "{place}: {} is no package: name a crate, not a workspace",
-                file.display()
-            ))),
+            Some(_) if requirement::inherits(&table) && !has_workspace => {
+                Err(PlanError::NoWorkspace(named()))
+            }
+            Some(_) => Ok(()),
+            None => Err(PlanError::NoPackage { plugin: named(), file }),
         };
     }
     if let Some(directory) = &plugin.directory
         && package_directory(plugin, base).is_none()
     {
-        return Err(BuildError::refused(format!(
-            "{place}: {} has no crate {} of version {}: `directory` is one that `cargo vendor` made",
-            base.join(directory).display(),
-            plugin.name,
-            plugin.version.as_deref().unwrap_or("*")
-        )));
+        return Err(PlanError::NotInDirectory {
+            plugin: named(),
+            directory: base.join(directory),
+            version: plugin.version.clone().unwrap_or_else(|| "*".to_owned()),
+        });
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::error::BuildError;
+use crate::error::SdkError;
 use crate::manifest::PluginEntry;
 use crate::sdk::Sdk;
 
@@ -16,19 +16,18 @@ pub(crate) fn check(
     plugin: &PluginEntry,
     directory: &Path,
     sdk: &Sdk,
-) -> Result<Option<PathBuf>, BuildError> {
+) -> Result<Option<PathBuf>, SdkError> {
     let Some((dependency, declared_in)) = dependency(directory) else { return Ok(None) };
     let text = dependency.as_str().or_else(|| dependency.get("version")?.as_str());
     let wanted = text.and_then(|text| semver::VersionReq::parse(text).ok());
     if let Some(wanted) = wanted
         && !wanted.matches(&sdk.version)
     {
-        return Err(BuildError::Sdk(format!(
-            "plugin {:?} needs {CRATE} {wanted}, and {} is another: take a version of the plugin for {}, or build with --sdk and a checkout of jobtap that fits {wanted}",
-            plugin.name,
-            sdk.described(),
-            sdk.version
-        )));
+        return Err(SdkError::OtherVersion {
+            plugin: plugin.name.clone(),
+            wanted,
+            sdk: sdk.named(),
+        });
     }
     let Some(path) = dependency.get("path").and_then(toml::Value::as_str) else { return Ok(None) };
     let seen = seen_by_cargo(&declared_in, path);
@@ -40,15 +39,7 @@ pub(crate) fn check(
         let linked = workspace_root(directory).is_some() && Path::new(path).is_relative();
         return Ok(seen.parent().filter(|_| !linked).map(Path::to_path_buf));
     }
-    let root = theirs.parent().unwrap_or(&theirs);
-    Err(BuildError::Sdk(format!(
-        "plugin {:?} takes {CRATE} from {}, and the manager would have a second one, {}: write {CRATE} = \"{}\" in the plugin's Cargo.toml, or build with --sdk {}",
-        plugin.name,
-        theirs.display(),
-        sdk.described(),
-        sdk.version,
-        root.display()
-    )))
+    Err(SdkError::OtherPath { plugin: plugin.name.clone(), theirs, sdk: sdk.named() })
 }
 
 /// Returns a path in a crate's manifest as cargo reads it: without `..`, and without resolving links.

@@ -8,7 +8,7 @@ pub(crate) use cargo_metadata::{Package, PackageId};
 use jobtap_daemon::composition::SDK_CRATES;
 
 use crate::cargo::{self, Cargo};
-use crate::error::BuildError;
+use crate::error::{BuildError, LockError, ResolveError, SdkError};
 use crate::manifest::PluginEntry;
 use crate::plan::Plan;
 
@@ -58,11 +58,10 @@ pub(crate) fn resolve(
         let text = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         return Err(failed(&text, plan, locked));
     }
-    let unreadable = |reason: String| BuildError::Resolve(format!("cargo metadata: {reason}"));
     let metadata = MetadataCommand::parse(String::from_utf8_lossy(&output.stdout))
-        .map_err(|error| unreadable(error.to_string()))?;
-    let graph = metadata.resolve.ok_or_else(|| unreadable("no dependencies".to_owned()))?;
-    let root = graph.root.ok_or_else(|| unreadable("no package".to_owned()))?;
+        .map_err(ResolveError::Unreadable)?;
+    let graph = metadata.resolve.ok_or(ResolveError::NoGraph)?;
+    let root = graph.root.ok_or(ResolveError::NoGraph)?;
     let file = cargo.directory.join("Cargo.lock");
     let lock = std::fs::read_to_string(&file).map_err(BuildError::file(&file))?;
     let resolved = Resolved {
@@ -79,7 +78,7 @@ pub(crate) fn resolve(
 /// Returns cargo's error, with what to do in the manifest if that is known.
 fn failed(text: &str, plan: &Plan, locked: bool) -> BuildError {
     if locked && text.contains("--locked") {
-        return BuildError::Lock("the lock does not fit the manifest".into());
+        return LockError::Outdated.into();
     }
     if text.contains("jobtap-core") {
         let by = text.lines().find_map(|line| {
@@ -87,42 +86,33 @@ fn failed(text: &str, plan: &Plan, locked: bool) -> BuildError {
             rest.split(['`', ' ']).next().map(str::to_owned)
         });
         let by = by.unwrap_or_else(|| "a plugin".into());
-        return BuildError::Sdk(format!(
-            "{by} needs another jobtap-core than {} is: take a version of it for {}, or build with --sdk and a checkout of jobtap that fits; cargo says:\n{text}",
-            plan.sdk.described(),
-            plan.sdk.version
-        ));
+        return SdkError::NoneFits { by, sdk: plan.sdk.named(), cargo: text.to_owned() }.into();
     }
     if let Some(refusal) = unknown_registry(text, plan) {
-        return refusal;
+        return refusal.into();
     }
     if text.contains("--offline was specified") {
-        return BuildError::Resolve(format!(
-            "{text}\n--offline: not all of them are at hand; build once without it, or once with --vendor DIR and from then on with the same"
-        ));
+        return ResolveError::Offline(text.to_owned()).into();
     }
     let named = |entry: &&PluginEntry| {
         [" ", "`"].iter().any(|end| text.contains(&format!("`{}{end}", entry.name)))
     };
-    match plan.manifest.plugins.iter().find(named) {
-        Some(entry) => BuildError::refused(format!(
-            "plugin {:?}: look at its `name`, `version`, `registry` and `features` in the manifest: cargo can't find what they ask for:\n{text}",
-            entry.name
-        )),
-        None => BuildError::Resolve(text.to_owned()),
-    }
+    let cargo = text.to_owned();
+    let refusal = match plan.manifest.plugins.iter().find(named) {
+        Some(entry) => ResolveError::Plugin { plugin: entry.name.clone(), cargo },
+        None => ResolveError::Cargo(cargo),
+    };
+    refusal.into()
 }
 
 /// The error for an unknown registry, with the plugin that asks for it, which cargo doesn't name.
-fn unknown_registry(text: &str, plan: &Plan) -> Option<BuildError> {
+fn unknown_registry(text: &str, plan: &Plan) -> Option<ResolveError> {
     let (_, rest) = text.split_once("registry index was not found in any configuration: `")?;
     let (name, _) = rest.split_once('`')?;
     let asks = |entry: &&PluginEntry| entry.registry.as_deref() == Some(name);
     let entry = plan.manifest.plugins.iter().find(asks)?;
-    Some(BuildError::refused(format!(
-        "plugin {:?}: unknown registry {name:?}: correct the name, or write its index, {name} = \"URL\", into [registries] of the manifest",
-        entry.name,
-    )))
+    let (plugin, registry) = (entry.name.clone(), name.to_owned());
+    Some(ResolveError::UnknownRegistry { plugin, registry })
 }
 
 fn checksums(lock: &str) -> BTreeMap<(String, String, String), String> {
@@ -137,25 +127,22 @@ fn checksums(lock: &str) -> BTreeMap<(String, String, String), String> {
 
 impl Resolved {
     /// Refuses a second SDK, and names the packages that depend on it.
-    fn one_sdk(&self, plan: &Plan) -> Result<(), BuildError> {
+    fn one_sdk(&self, plan: &Plan) -> Result<(), SdkError> {
         for name in SDK_CRATES {
             let all: Vec<&Package> = self.reachable().filter(|p| p.name == name).collect();
             let sdk = self.directory(plan);
             let foreign = all.iter().find(|package| !package.manifest_path.starts_with(&sdk));
             let Some(foreign) = foreign else { continue };
             let by = self.nodes.values().filter(|node| node.dependencies.contains(&foreign.id));
-            let by = by.filter_map(|node| self.packages.get(&node.id)).map(|p| p.name.as_str());
-            return Err(BuildError::Sdk(format!(
-                "two SDKs: {} brings {name} {} from {}, beside {}: take a version of it for {}, or build with --sdk and the SDK that it needs",
-                by.collect::<Vec<_>>().join(", "),
-                foreign.version,
-                foreign
-                    .source
-                    .as_ref()
-                    .map_or_else(|| foreign.manifest_path.to_string(), ToString::to_string),
-                plan.sdk.described(),
-                plan.sdk.version
-            )));
+            let by = by.filter_map(|node| self.packages.get(&node.id)).map(|p| p.name.to_string());
+            let source_of = foreign.source.as_ref().map(ToString::to_string);
+            return Err(SdkError::Two {
+                by: by.collect(),
+                package: name,
+                version: foreign.version.clone(),
+                source_of: source_of.unwrap_or_else(|| foreign.manifest_path.to_string()),
+                sdk: plan.sdk.named(),
+            });
         }
         Ok(())
     }

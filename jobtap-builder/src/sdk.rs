@@ -7,7 +7,7 @@ use jobtap_daemon::files;
 use semver::Version;
 
 use crate::checksum;
-use crate::error::BuildError;
+use crate::error::{BuildError, SdkError, SdkName};
 use crate::scan::{self, Declared};
 
 /// The sources that `build.rs` packed: for each file its name, its length and its bytes.
@@ -88,10 +88,7 @@ impl Sdk {
         let root = std::fs::canonicalize(path).map_err(BuildError::file(path))?;
         for package in PACKAGES {
             if !root.join(package).join("Cargo.toml").is_file() {
-                return Err(BuildError::refused(format!(
-                    "{}: no SDK of jobtap: it has no {package}/Cargo.toml; name the root of a checkout",
-                    path.display()
-                )));
+                return Err(SdkError::NoSdk { path: path.to_path_buf(), package }.into());
             }
         }
         let mut files = BTreeMap::new();
@@ -111,10 +108,8 @@ impl Sdk {
         let package = table.get("workspace").and_then(|workspace| workspace.get("package"));
         let said = |key: &str| package?.get(key)?.as_str();
         let rust_version = said("rust-version").map(str::to_owned);
-        let version =
-            said("version").and_then(|text| Version::parse(text).ok()).ok_or_else(|| {
-                BuildError::refused(format!("{}: no workspace.package.version", file.display()))
-            })?;
+        let version = said("version").and_then(|text| Version::parse(text).ok());
+        let version = version.ok_or(SdkError::NoVersion(file))?;
         let builtins = scan::library(&root.join("jobtap-builtins/src/lib.rs")).declared;
         Ok(Self { root, version, rust_version, checksum, builtins, embedded })
     }
@@ -137,12 +132,9 @@ impl Sdk {
     }
 
     /// Returns its name for messages.
-    pub(crate) fn described(&self) -> String {
-        if self.embedded {
-            format!("the SDK {} of this program", self.version)
-        } else {
-            format!("the SDK {} of {}", self.version, self.root.display())
-        }
+    pub(crate) fn named(&self) -> Box<SdkName> {
+        let checkout = Some(self.root.clone()).filter(|_| !self.embedded);
+        Box::new(SdkName { version: self.version.clone(), checkout })
     }
 }
 
@@ -160,8 +152,8 @@ fn is_packed(name: &str) -> bool {
 }
 
 /// Returns the embedded files by their names.
-fn unpack() -> Result<BTreeMap<String, Vec<u8>>, BuildError> {
-    let broken = || BuildError::refused("the SDK in this program is damaged: use --sdk PATH");
+fn unpack() -> Result<BTreeMap<String, Vec<u8>>, SdkError> {
+    let broken = || SdkError::Damaged;
     let bytes = lz4_flex::decompress_size_prepended(PACKED).map_err(|_| broken())?;
     let mut files = BTreeMap::new();
     let mut rest = bytes.as_slice();
@@ -174,10 +166,7 @@ fn unpack() -> Result<BTreeMap<String, Vec<u8>>, BuildError> {
         rest = after;
     }
     if files.is_empty() {
-        return Err(BuildError::refused(
-            "this program was built from a published package, which carries no SDK: use --sdk PATH, \
-             the root of a checkout",
-        ));
+        return Err(SdkError::NotCarried);
     }
     reduce_root(&mut files, PACKAGES)?;
     Ok(files)
@@ -190,12 +179,10 @@ fn line(bytes: &[u8]) -> Option<(&str, &[u8])> {
 }
 
 /// Removes from the workspace's manifest what isn't among the packages.
-fn reduce_root(files: &mut BTreeMap<String, Vec<u8>>, packages: &[&str]) -> Result<(), BuildError> {
+fn reduce_root(files: &mut BTreeMap<String, Vec<u8>>, packages: &[&str]) -> Result<(), SdkError> {
     let Some(root) = files.get_mut("Cargo.toml") else { return Ok(()) };
     let text = String::from_utf8_lossy(root).into_owned();
-    let mut document: toml_edit::DocumentMut = text
-        .parse()
-        .map_err(|error| BuildError::refused(format!("Cargo.toml of the SDK: {error}")))?;
+    let mut document: toml_edit::DocumentMut = text.parse().map_err(SdkError::Workspace)?;
     if let Some(workspace) = document.get_mut("workspace").and_then(|item| item.as_table_mut()) {
         workspace.remove("default-members");
         workspace.insert(

@@ -5,7 +5,7 @@ use std::path::Path;
 use jobtap_daemon::files::{self, Access};
 
 use crate::cargo::{self, Cargo};
-use crate::error::BuildError;
+use crate::error::{BuildError, PlaceError, ResolveError};
 use crate::generate::{self, VENDOR};
 
 /// The file with the configuration that `cargo vendor` prints. Cargo ignores files beside the crates.
@@ -24,10 +24,9 @@ pub(crate) fn check(directory: &Path) -> Result<(), BuildError> {
         Err(reason) => return Err(BuildError::File { path: directory.to_path_buf(), reason }),
     };
     match entry {
-        Some(_) if !is_filled(directory) => Err(BuildError::refused(format!(
-            "--vendor {}: it is not empty, and no build filled it: name a new or an empty directory",
-            directory.display()
-        ))),
+        Some(_) if !is_filled(directory) => {
+            Err(PlaceError::NoVendor(directory.to_path_buf()).into())
+        }
         _ => Ok(()),
     }
 }
@@ -40,7 +39,7 @@ pub(crate) fn fill(cargo: &Cargo, directory: &Path) -> Result<(), BuildError> {
     let output = cargo::run(&mut command)?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        return Err(BuildError::Resolve(text));
+        return Err(ResolveError::Cargo(text).into());
     }
     let file = directory.join(CONFIG);
     let text = &output.stdout;
@@ -57,7 +56,7 @@ pub(crate) fn apply(cargo: &mut Cargo, directory: &Path) -> Result<(), BuildErro
     let file = directory.join(CONFIG);
     let text = std::fs::read_to_string(&file).map_err(BuildError::file(&file))?;
     let table: toml::Table = toml::from_str(&text)
-        .map_err(|error| BuildError::refused(format!("{}: {error}", file.display())))?;
+        .map_err(|error| PlaceError::VendorConfig { file, reason: Box::new(error) })?;
     let sources = table.get("source").and_then(toml::Value::as_table);
     for (name, source) in sources.into_iter().flatten() {
         // The generated crate declares a directory of crates under a name, with its index.

@@ -118,7 +118,7 @@ fn change(file: &Path, edit: impl Fn(&str) -> Result<String, BuildError>) -> Res
     }
     let text = input::text(file).map_err(failed)?;
     // Parsed only for its errors, which name the file: `edit` knows only the text.
-    Manifest::parse(&file.display().to_string(), &text)?;
+    Manifest::parse(&file.display().to_string(), &text).map_err(BuildError::from)?;
     files::write_whole(file, edit(&text)?.as_bytes(), Access::Kept).map_err(failed)?;
     Ok(0)
 }
