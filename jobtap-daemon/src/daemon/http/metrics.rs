@@ -11,10 +11,10 @@ use prometheus::proto::{
 use prometheus::{Encoder, TextEncoder};
 use serde_json::Value;
 
+use crate::composition;
 use crate::daemon::engine::{answered, refusal};
 use crate::daemon::request_parts::RequestParts;
 use crate::daemon::services;
-use crate::linked;
 use crate::rpc::RpcError;
 use crate::rpc::errno::{EIO, EPERM};
 use crate::stderr;
@@ -240,7 +240,7 @@ fn requests() -> MetricFamily {
 
 fn build_info() -> MetricFamily {
     let sdk = env!("CARGO_PKG_VERSION");
-    let (name, version) = match linked::own() {
+    let (name, version) = match composition::own() {
         Some(own) => (own.name.as_str(), own.version.clone()),
         None => ("jobtap", sdk.to_owned()),
     };

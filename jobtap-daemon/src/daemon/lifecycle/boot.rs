@@ -100,7 +100,7 @@ pub(super) fn start_threads(
         records: records.clone(),
         execution: execution.clone(),
         futures: FutureThreads::new(plugin_runtime.plugins.clone(), Arc::clone(&log))?,
-        plugins: plugin_runtime.plugins,
+        runtime: plugin_runtime.plugins,
         processes: plugin_runtime.processes,
         blocking,
         log: Arc::clone(&log),

@@ -34,7 +34,7 @@ pub(in crate::daemon) struct Effector {
     /// The executor.
     pub execution: Execution,
     /// The runtime on which users are looked up and jobs are submitted again.
-    pub plugins: tokio::runtime::Handle,
+    pub runtime: tokio::runtime::Handle,
     /// The threads for the futures of plugins.
     pub futures: FutureThreads,
     /// The processes of plugins.
@@ -79,14 +79,14 @@ impl Effector {
             Effect::Timer { id, at } => self.engine.set_timer(id, at),
             Effect::LookUp { user } => {
                 let engine = self.engine.clone();
-                drop(self.plugins.spawn(async move {
+                drop(self.runtime.spawn(async move {
                     let requester = users::requester(user.as_u32()).await;
                     engine.input(Input::Requester { user, requester });
                 }));
             }
             Effect::Resubmit(job) => {
-                let Self { engine, records, log, plugins, .. } = self;
-                resubmit::resubmit(engine, records, log, plugins, *job);
+                let Self { engine, records, log, runtime, .. } = self;
+                resubmit::resubmit(engine, records, log, runtime, *job);
             }
             Effect::Spawn(future) => self.futures.spawn(future),
         }
