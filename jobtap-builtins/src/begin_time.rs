@@ -39,9 +39,7 @@ impl BeginTime {
         cx.dependency_add(description.as_str())?;
         let id = job.id();
         let timer = remote.at(Timestamp::from_secs(time), move |_, cx| {
-            if let Some(held) = cx.job(id).ok().and_then(|job| job.dependency(&description)) {
-                cx.dependency_remove(held);
-            }
+            cx.dependency_remove_of(id, &description);
         });
         self.timers.entry(id).or_default().push(timer);
         Ok(())

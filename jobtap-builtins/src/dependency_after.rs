@@ -16,7 +16,7 @@
 
 mod condition;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jobtap_core::eventlog::Name;
 use jobtap_core::plugin::Timer;
@@ -32,12 +32,10 @@ const NOTE: Severity = severity!(3);
 /// The plugin `.dependency-after`.
 #[derive(Debug, Default)]
 pub struct DependencyAfter {
-    /// The jobs that wait for a job.
-    waiting: BTreeMap<JobId, Vec<Waiter>>,
-    /// The jobs that a job waits for.
-    targets: BTreeMap<JobId, Vec<JobId>>,
-    /// The dependencies of a job that are satisfied some time after the start of another job.
-    delays: BTreeMap<JobId, Vec<Delay>>,
+    /// What each job waits for.
+    waiting: BTreeMap<JobId, Vec<Open>>,
+    /// The jobs that wait for an active job, and some that no longer do.
+    dependents: BTreeMap<JobId, BTreeSet<JobId>>,
     private: PrivateMode,
 }
 
@@ -45,24 +43,20 @@ pub struct DependencyAfter {
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Starts(BTreeMap<JobId, Timestamp>);
 
-#[derive(Debug, Clone)]
-struct Waiter {
-    dependent: JobId,
-    kind: Kind,
-    delay: Option<Fsd>,
-    description: String,
-}
-
-/// A job has started, and a dependency on it is satisfied some time later.
+/// A condition that can still be satisfied.
 #[derive(Debug)]
-struct Delay {
-    target: JobId,
+struct Open {
+    /// The dependency that it satisfies.
     description: String,
-    timer: Timer,
+    kind: Kind,
+    target: JobId,
+    delay: Option<Fsd>,
+    /// The target has started, and this satisfies the dependency after the delay.
+    timer: Option<Timer>,
 }
 
 /// The status of a condition.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum Status {
     Satisfied,
     /// Satisfied after a delay; the value is the other job's start time.
@@ -107,24 +101,19 @@ impl DependencyAfter {
         if asked_again && job.dependency(&description).is_none() {
             return Ok(());
         }
+        let stored = if asked_again { starts.get().or_reject()? } else { Starts::default() };
         let mut judged = Vec::new();
         for condition in conditions {
-            // The stored start of a job that may have been purged meanwhile.
-            let start = match condition.delay {
-                Some(_) if asked_again => {
-                    starts.get().or_reject()?.0.get(&condition.target).copied()
-                }
-                _ => None,
-            };
-            let status = match (self.target(job, &condition, &cx), start) {
-                (Ok(target), _) => status(&condition, target, cx.now()),
-                (Err(_), Some(start)) => Status::After(start),
-                (Err(_), None) if asked_again && scheme == ANY_OF => {
+            let status = match self.target(job, &condition, &cx) {
+                Ok(target) => status(&condition, target, cx.now()),
+                // The job may have been purged meanwhile.
+                Err(refusal) => match stored.0.get(&condition.target) {
+                    Some(start) if condition.delay.is_some() => Status::After(*start),
                     // The condition was judged when its job became inactive, and did not satisfy the
                     // dependency.
-                    Status::Never(Never::Ended)
-                }
-                (Err(refusal), None) => return Err(refusal),
+                    _ if asked_again && scheme == ANY_OF => Status::Never(Never::Ended),
+                    _ => return Err(refusal),
+                },
             };
             judged.push((condition, status));
         }
@@ -133,24 +122,18 @@ impl DependencyAfter {
             cx.raise(job, Exception::new(NOTE, "dependency", note))?;
         }
         let held = cx.dependency_add(description.as_str())?;
-        if judged.iter().any(|(_, status)| matches!(status, Status::Satisfied)) {
+        if judged.iter().any(|(_, status)| *status == Status::Satisfied) {
             cx.dependency_remove(held);
             return Ok(());
         }
         let mut failed = None;
-        let mut is_open = false;
-        for (condition, status) in judged {
-            let Condition { target, kind, delay, .. } = condition;
+        for (Condition { kind, target, delay, .. }, status) in judged {
+            let open = Open { description: description.clone(), kind, target, delay, timer: None };
             match status {
                 Status::Satisfied => {}
                 Status::Never(never) => failed = Some((kind, target, never)),
                 Status::After(start) => {
-                    if starts.get().or_reject()?.0.get(&target) != Some(&start) {
-                        starts.update(|starts| starts.0.insert(target, start)).or_reject()?;
-                    }
-                    let time = start + delay.map_or(0.0, Fsd::as_secs);
-                    self.delay(&remote, job.id(), target, description.clone(), time);
-                    is_open = true;
+                    self.delay(job.id(), open, start, &starts, &remote).or_reject()?
                 }
                 Status::Open => {
                     if kind == Kind::Start
@@ -158,29 +141,22 @@ impl DependencyAfter {
                     {
                         cx.subscribe(target)?;
                     }
-                    let description = description.clone();
-                    let waiter = Waiter { dependent: job.id(), kind, delay, description };
-                    self.targets.entry(job.id()).or_default().push(target);
-                    self.waiting.entry(target).or_default().push(waiter);
-                    is_open = true;
+                    self.dependents.entry(target).or_default().insert(job.id());
+                    self.waiting.entry(job.id()).or_default().push(open);
                 }
             }
         }
-        match failed {
-            Some((_, _, never)) if asked_again && !is_open => {
+        match failed.filter(|_| !self.is_open(job.id(), &description)) {
+            None => Ok(()),
+            Some((_, _, never)) if asked_again => {
                 fail(&cx, cx.active_job(job.id())?, &description, never);
+                Ok(())
             }
-            Some((kind, target, never)) if !is_open => {
-                return Err(match scheme {
-                    ANY_OF => {
-                        Reject::new(format!("dependency: {ANY_OF}: {value} can never be satisfied"))
-                    }
-                    _ => kind.refusal(target, never),
-                });
+            Some(_) if scheme == ANY_OF => {
+                Err(Reject::new(format!("dependency: {ANY_OF}: {value} can never be satisfied")))
             }
-            _ => {}
+            Some((kind, target, never)) => Err(kind.refusal(target, never)),
         }
-        Ok(())
     }
 
     #[on("job.event.start")]
@@ -192,21 +168,12 @@ impl DependencyAfter {
         remote: Remote<Self>,
     ) -> Result<(), HandlerError> {
         cx.unsubscribe(job);
-        let started: Vec<Waiter> = match self.waiting.get_mut(&job.id()) {
-            Some(all) => all.extract_if(.., |waiter| waiter.kind == Kind::Start).collect(),
-            None => Vec::new(),
-        };
-        for Waiter { dependent, delay, description, .. } in started {
-            match delay {
-                None => self.satisfied(&cx, dependent, &description),
-                Some(delay) => {
-                    let start = job.t_start().unwrap_or_else(|| cx.now());
-                    if let Ok(dependent) = cx.active_job(dependent) {
-                        starts.of(dependent).update(|starts| starts.0.insert(job.id(), start))?;
-                    }
-                    let time = start + delay.as_secs();
-                    self.delay(&remote, dependent, job.id(), description, time);
-                }
+        let start = job.t_start().unwrap_or_else(|| cx.now());
+        for (dependent, open) in self.take(job.id(), |open| open.kind == Kind::Start) {
+            if open.delay.is_none() {
+                self.satisfied(&cx, dependent, &open.description);
+            } else if let Ok(job) = cx.job(dependent) {
+                self.delay(dependent, open, start, &starts.of(job), &remote)?;
             }
         }
         Ok(())
@@ -221,41 +188,37 @@ impl DependencyAfter {
     #[on("job.state.inactive")]
     fn over(&mut self, job: &Job, cx: Cx<'_, JobStateInactive>) {
         self.forget(job.id());
+        let conditions = self.take(job.id(), |_| true);
+        self.dependents.remove(&job.id());
         let mut failed = Vec::new();
-        for waiter in self.waiting.remove(&job.id()).unwrap_or_default() {
-            match waiter.kind.judge(job.into()) {
-                Ok(()) => self.satisfied(&cx, waiter.dependent, &waiter.description),
-                Err(never) => failed.push((waiter, never)),
+        for (dependent, open) in conditions {
+            match open.kind.judge(job.into()) {
+                Ok(()) => self.satisfied(&cx, dependent, &open.description),
+                Err(never) => failed.push((dependent, open.description, never)),
             }
         }
         // After all satisfied dependencies have been removed, as in Flux, since an exception makes the
         // dependent inactive.
-        for (Waiter { dependent, description, .. }, never) in failed {
-            if self.is_open(dependent, &description) {
-                continue;
-            }
+        for (dependent, description, never) in failed {
             // No exception for a dependent that has become inactive meanwhile, or whose dependency another
-            // condition has satisfied.
-            if let Ok(dependent) = cx.active_job(dependent)
-                && dependent.dependency(&description).is_some()
+            // condition has satisfied or still can.
+            if let Ok(job) = cx.active_job(dependent)
+                && job.dependency(&description).is_some()
+                && !self.is_open(dependent, &description)
             {
-                fail(&cx, dependent, &description, never);
+                fail(&cx, job, &description, never);
             }
         }
     }
 
     #[on("plugin.query")]
     fn query(&self) -> QueryData {
-        let all = self.waiting.iter().flat_map(|(id, list)| list.iter().map(move |w| (id, w)));
-        let all = all.map(|(target, Waiter { dependent, kind, description, .. })| {
+        let all =
+            self.waiting.iter().flat_map(|(id, list)| list.iter().map(move |open| (id, open)));
+        let all = all.map(|(dependent, Open { target, kind, description, .. })| {
             json!({"id": target, "depid": dependent, "type": kind.word(), "description": description})
         });
-        let delays = self.delays.iter().flat_map(|(id, list)| list.iter().map(move |d| (id, d)));
-        let delays = delays.map(|(dependent, Delay { target, description, .. })| {
-            let kind = Kind::Start.word();
-            json!({"id": target, "depid": dependent, "type": kind, "description": description})
-        });
-        QueryData::new().with("dependencies", all.chain(delays).collect::<Value>())
+        QueryData::new().with("dependencies", all.collect::<Value>())
     }
 
     /// Returns the job of a condition, which must belong to the same user.
@@ -277,70 +240,66 @@ impl DependencyAfter {
         Ok(target)
     }
 
-    /// Sets a timer that satisfies a dependency at `time`. The target has started already.
+    /// Sets the timer of a condition whose target started at `start`.
     fn delay(
         &mut self,
-        remote: &Remote<Self>,
         dependent: JobId,
-        target: JobId,
-        description: String,
-        time: Timestamp,
-    ) {
-        let due = description.clone();
+        open: Open,
+        start: Timestamp,
+        starts: &Data<'_, Starts>,
+        remote: &Remote<Self>,
+    ) -> Result<(), DataError> {
+        if starts.get()?.0.get(&open.target) != Some(&start) {
+            starts.update(|starts| starts.0.insert(open.target, start))?;
+        }
+        let due = open.description.clone();
+        let time = start + open.delay.map_or(0.0, Fsd::as_secs);
         let timer = remote.at(time, move |plugin, cx| plugin.satisfied(&cx, dependent, &due));
-        self.delays.entry(dependent).or_default().push(Delay { target, description, timer });
+        self.waiting.entry(dependent).or_default().push(Open { timer: Some(timer), ..open });
+        Ok(())
     }
 
     /// Removes a satisfied dependency of a job, and stops waiting for its other conditions.
     fn satisfied<T: TopicSet>(&mut self, cx: &Cx<'_, T>, dependent: JobId, description: &str) {
-        self.forget_delays(dependent, |other| other == description);
-        if description.starts_with(ANY_OF) {
-            self.forget_waiters(dependent, |other| other == description);
+        if let Some(all) = self.waiting.get_mut(&dependent) {
+            all.extract_if(.., |open| open.description == description).for_each(Open::cancel);
         }
-        // A dependent that has become inactive meanwhile has no dependency to remove.
-        if let Ok(dependent) = cx.job(dependent)
-            && let Some(held) = dependent.dependency(description)
-        {
-            cx.dependency_remove(held);
-        }
+        // Nothing happens if the dependent has become inactive meanwhile.
+        cx.dependency_remove_of(dependent, description);
     }
 
-    /// Whether a condition of a dependency can still be satisfied.
+    /// Takes those conditions on the start or the end of a job that meet `is_due`, with the jobs that wait for them.
+    fn take(&mut self, target: JobId, is_due: impl Fn(&Open) -> bool) -> Vec<(JobId, Open)> {
+        let mut taken = Vec::new();
+        for dependent in self.dependents.get(&target).into_iter().flatten() {
+            let Some(all) = self.waiting.get_mut(dependent) else { continue };
+            let due =
+                |open: &mut Open| open.target == target && open.timer.is_none() && is_due(open);
+            taken.extend(all.extract_if(.., due).map(|open| (*dependent, open)));
+        }
+        taken
+    }
+
+    /// Whether a dependency can still be satisfied.
     fn is_open(&self, dependent: JobId, description: &str) -> bool {
-        let targets = self.targets.get(&dependent).into_iter().flatten();
-        let mut waiters = targets.filter_map(|target| self.waiting.get(target)).flatten();
-        let mut delays = self.delays.get(&dependent).into_iter().flatten();
-        waiters.any(|waiter| waiter.dependent == dependent && waiter.description == description)
-            || delays.any(|delay| delay.description == description)
+        let mut all = self.waiting.get(&dependent).into_iter().flatten();
+        all.any(|open| open.description == description)
     }
 
+    /// Stops waiting for all that a job waits for.
     fn forget(&mut self, dependent: JobId) {
-        self.forget_waiters(dependent, |_| true);
-        self.forget_delays(dependent, |_| true);
-        self.targets.remove(&dependent);
-    }
-
-    fn forget_waiters(&mut self, dependent: JobId, is_done: impl Fn(&str) -> bool) {
-        for target in self.targets.get(&dependent).into_iter().flatten() {
-            if let Some(waiters) = self.waiting.get_mut(target) {
-                let is_done =
-                    |waiter: &Waiter| waiter.dependent == dependent && is_done(&waiter.description);
-                waiters.retain(|waiter| !is_done(waiter));
-                if waiters.is_empty() {
-                    self.waiting.remove(target);
-                }
+        for open in self.waiting.remove(&dependent).into_iter().flatten() {
+            if let Some(dependents) = self.dependents.get_mut(&open.target) {
+                dependents.remove(&dependent);
             }
+            open.cancel();
         }
     }
+}
 
-    fn forget_delays(&mut self, dependent: JobId, is_done: impl Fn(&str) -> bool) {
-        let Some(delays) = self.delays.get_mut(&dependent) else { return };
-        for delay in delays.extract_if(.., |delay| is_done(&delay.description)) {
-            delay.timer.cancel();
-        }
-        if delays.is_empty() {
-            self.delays.remove(&dependent);
-        }
+impl Open {
+    fn cancel(self) {
+        self.timer.into_iter().for_each(Timer::cancel);
     }
 }
 

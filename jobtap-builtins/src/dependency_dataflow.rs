@@ -195,9 +195,7 @@ impl Line {
         while let Some((id, writes, description)) = self.waiting.first()
             && self.is_free(*id, *writes)
         {
-            if let Some(held) = cx.job(*id).ok().and_then(|job| job.dependency(description)) {
-                cx.dependency_remove(held);
-            }
+            cx.dependency_remove_of(*id, description);
             self.waiting.pop_first();
         }
     }

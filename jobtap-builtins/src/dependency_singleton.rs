@@ -106,8 +106,7 @@ impl Group {
         while self.others.is_empty()
             && let Some(id) = self.waiting.pop_first()
         {
-            if let Some(held) = cx.job(id).ok().and_then(|job| job.dependency(HELD)) {
-                cx.dependency_remove(held);
+            if cx.dependency_remove_of(id, HELD) {
                 self.others.insert(id);
             }
         }

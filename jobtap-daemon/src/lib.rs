@@ -1,11 +1,12 @@
 //! The jobtap job manager without its commands: daemon, services, store and execution.
 //!
-//! `jobtap-manager` adds the commands, re-exports this crate, and is what a custom manager links. They are two
-//! crates so that they build in parallel: this one compiles at the same time as the dependencies that only the
-//! commands need.
+//! `jobtap-manager` adds the commands, re-exports this crate, and is what a custom manager links. This crate compiles at
+//! the same time as the dependencies that only the commands need.
 
 pub mod archive;
 pub mod clock;
+pub mod columns;
+pub mod composition;
 pub mod daemon;
 pub mod exec;
 mod fatal_signals;

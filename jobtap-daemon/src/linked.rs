@@ -1,67 +1,46 @@
 //! The plugins of this binary, checked against the manifest that it was built from.
 
-use std::sync::OnceLock;
-
 use jobtap_core::host::{Registry, RegistryError};
 use serde_json::Value;
+
+use crate::composition::{self, Composition};
 
 /// The crate that every plugin needs.
 pub(crate) const SDK: &str = "jobtap-core";
 
-/// The part of a manifest of `jobtap build` that names, checks and configures the running manager.
-#[derive(Debug, Clone, PartialEq)]
-pub struct MadeOf {
-    /// The binary's name.
-    pub name: String,
-    /// The binary's version.
-    pub version: String,
-    /// The crates whose plugins and schedulers it may have, besides those of the SDK.
-    pub crates: Vec<String>,
-    /// Its plugins in the order in which they are called.
-    pub order: Vec<String>,
-    /// The plugins that it must have.
-    pub required: Vec<String>,
-    /// The schedulers that it must have.
-    pub schedulers: Vec<String>,
-    /// The configuration from its manifest, which the site's files override.
-    pub config: Value,
-}
-
-impl MadeOf {
-    /// Checks that all required plugins and schedulers are linked, and that each linked one is from a crate of the
-    /// manifest.
-    ///
-    /// # Errors
-    /// [`Difference`].
-    pub fn compare(
-        &self,
-        present: &[(&str, &str)],
-        schedulers: &[(&str, &str)],
-    ) -> Result<(), Difference> {
-        let required = &self.required;
-        let plugins = ("plugin", present, required, "#[jobtap_plugin]");
-        let schedulers = ("scheduler", schedulers, &self.schedulers, "scheduler!");
-        for (what, present, required, by) in [plugins, schedulers] {
-            let has = |name: &str| present.iter().any(|(other, _)| *other == name);
-            if let Some(missing) = required.iter().find(|name| !has(name)) {
-                return Err(Difference::Missing { what, name: missing.clone(), by });
-            }
-            // The SDK has schedulers of its own.
-            let asked = |owner: &str| owner == SDK || self.crates.iter().any(|name| name == owner);
-            if let Some((name, owner)) = present.iter().find(|(_, owner)| !asked(owner)) {
-                let (name, owner) = ((*name).to_owned(), (*owner).to_owned());
-                return Err(Difference::Unasked { what, name, owner });
-            }
+/// Checks that all plugins and schedulers that a composition requires are linked, and that each linked one is from one
+/// of its crates.
+///
+/// # Errors
+/// [`Difference`].
+pub fn compare(
+    composition: &Composition,
+    present: &[(&str, &str)],
+    schedulers: &[(&str, &str)],
+) -> Result<(), Difference> {
+    let required = &composition.required;
+    let plugins = ("plugin", present, required, "#[jobtap_plugin]");
+    let schedulers = ("scheduler", schedulers, &composition.schedulers, "scheduler!");
+    for (what, present, required, by) in [plugins, schedulers] {
+        let has = |name: &str| present.iter().any(|(other, _)| *other == name);
+        if let Some(missing) = required.iter().find(|name| !has(name)) {
+            return Err(Difference::Missing { what, name: missing.clone(), by });
         }
-        let called: Vec<String> = present
-            .iter()
-            .map(|(name, _)| (*name).to_owned())
-            .filter(|name| required.contains(name))
-            .collect();
-        match called == *required {
-            true => Ok(()),
-            false => Err(Difference::Order { called, required: required.clone() }),
+        // The SDK has schedulers of its own.
+        let asked = |owner: &str| owner == SDK || composition.crate_info(owner).is_some();
+        if let Some((name, owner)) = present.iter().find(|(_, owner)| !asked(owner)) {
+            let (name, owner) = ((*name).to_owned(), (*owner).to_owned());
+            return Err(Difference::Unasked { what, name, owner });
         }
+    }
+    let called: Vec<String> = present
+        .iter()
+        .map(|(name, _)| (*name).to_owned())
+        .filter(|name| required.contains(name))
+        .collect();
+    match called == *required {
+        true => Ok(()),
+        false => Err(Difference::Order { called, required: required.clone() }),
     }
 }
 
@@ -119,26 +98,13 @@ pub enum LinkedError {
     Differs(#[from] Difference),
 }
 
-static OWN: OnceLock<MadeOf> = OnceLock::new();
-
-/// Declares what this process was built from, before anything asks for its plugins.
-pub fn declare(made_of: MadeOf) {
-    // Called once; a second call would be ignored.
-    let _ = OWN.set(made_of);
-}
-
-/// Returns what this process was built from, if `jobtap build` built it.
-pub(crate) fn own() -> Option<&'static MadeOf> {
-    OWN.get()
-}
-
 /// Returns the linked plugins in their order. A binary from `jobtap build` must have those that it was built
 /// from: without a plugin that the linker dropped, its policy wouldn't be enforced.
 ///
 /// # Errors
 /// [`LinkedError`].
 pub fn registry() -> Result<Registry, LinkedError> {
-    let Some(own) = own() else {
+    let Some(own) = composition::own() else {
         return Ok(Registry::linked()?);
     };
     let registry = Registry::linked_in(&own.order)?;
@@ -146,34 +112,35 @@ pub fn registry() -> Result<Registry, LinkedError> {
         registry.plugins().map(|plugin| (plugin.name, plugin.crate_name)).collect();
     let schedulers: Vec<(&str, &str)> =
         registry.schedulers().map(|scheduler| (scheduler.name, scheduler.crate_name)).collect();
-    own.compare(&present, &schedulers)?;
+    compare(own, &present, &schedulers)?;
     Ok(registry)
 }
 
 /// Returns the configuration that this binary was built with, which the site's files override.
 pub fn default_config() -> Value {
-    let own = own().map(|own| own.config.clone());
+    let own = composition::own().map(|own| own.config.clone());
     own.filter(Value::is_object).unwrap_or_else(|| serde_json::json!({}))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::composition::CrateInfo;
 
     #[test]
     fn linked_plugins_are_those_of_the_manifest() {
         let own = "deadline";
-        let made_of = MadeOf {
-            name: "site".into(),
-            version: "1.0.0".into(),
-            crates: vec![own.into()],
+        let composition = Composition {
+            crates: vec![CrateInfo { name: own.into(), ..CrateInfo::default() }],
             order: vec![".priority-default".into(), "a".into(), "b".into()],
             required: vec!["a".into(), "b".into()],
             schedulers: vec!["shortest".into()],
-            config: Value::Null,
+            ..Composition::default()
         };
         let told = |present: &[(&str, &str)], schedulers: &[(&str, &str)]| {
-            made_of.compare(present, schedulers).err().map(|difference| difference.to_string())
+            compare(&composition, present, schedulers)
+                .err()
+                .map(|difference| difference.to_string())
         };
         let (both, one) = ([("a", own), ("made-by-macro", own), ("b", own)], [("shortest", own)]);
         assert_eq!(told(&both, &one), None);

@@ -200,7 +200,7 @@ impl Engine {
             Input::Request { reply, cred, request } => requests::handle(core, reply, cred, request),
             Input::Exec(event) => {
                 let Core { turn, jobs, alloc, timers, exec, .. } = core;
-                exec::report(turn, jobs, alloc, timers, *exec, event);
+                exec::handle_report(turn, jobs, alloc, timers, *exec, event);
             }
             Input::Timer(id) => self.fire(id),
             Input::Remote(call) => remote::resume(core, call.plugin, call.work),

@@ -259,7 +259,8 @@ impl Mirror {
         plugin: PluginKey,
         id: JobId,
         what: String,
-        (kind, run_on): (WorkKind, bool),
+        kind: WorkKind,
+        run_on: bool,
         abort: AbortHandle,
     ) -> bool {
         let Some(record) = self.jobs.get_mut(id) else { return false };
@@ -389,9 +390,10 @@ mod tests {
         mirror.own_perilog(PLUGIN, ID, Perilog::Prolog, "scratch.make");
         assert_eq!(mirror.orphans(ID), []);
         let (abort, _) = AbortHandle::new_pair();
-        let how = (WorkKind::Prolog, false);
-        let mut begin =
-            || mirror.begin_work(PLUGIN, ID, "scratch.make".to_owned(), how, abort.clone());
+        let mut begin = || {
+            let what = "scratch.make".to_owned();
+            mirror.begin_work(PLUGIN, ID, what, WorkKind::Prolog, false, abort.clone())
+        };
         assert!(begin() && !begin());
         assert_eq!(mirror.abort_obsolete(ID), []);
         let cancel = json!({"type": "cancel", "severity": 0, "note": "", "userid": 5});

@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use jobtap_core::host::{BlockingCommand, PluginKey, ProcessCommand, Task};
+use jobtap_core::host::{BlockingCommand, PluginFuture, PluginKey, ProcessCommand};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
@@ -26,7 +26,7 @@ const STOP: Duration = Duration::from_secs(2);
 /// the test's thread.
 pub trait Workers {
     /// Runs a future.
-    fn spawn(&self, task: Task);
+    fn spawn(&self, future: PluginFuture);
 
     /// Runs or signals a process.
     fn process(&self, plugin: PluginKey, command: ProcessCommand);
@@ -78,8 +78,8 @@ impl Runtime {
 }
 
 impl Workers for Runtime {
-    fn spawn(&self, task: Task) {
-        self.handle.spawn(task);
+    fn spawn(&self, future: PluginFuture) {
+        self.handle.spawn(future);
     }
 
     fn process(&self, plugin: PluginKey, command: ProcessCommand) {

@@ -147,7 +147,7 @@ fn expand(args: &TopicArgs, kind: &Ident) -> TokenStream {
         impl #t::Topic for #kind {
             const NAME: &'static ::core::primitive::str = #name;
             const ON_FAILURE: #t::OnFailure = #t::OnFailure::Log;
-            const ID: #t::TopicId = #t::TopicId::Own;
+            const ID: #t::TopicId = #t::TopicId::Unlisted;
         }
         impl #t::OwnTopic for #kind {
             type Answer = #answers;

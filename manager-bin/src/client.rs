@@ -26,7 +26,7 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use crate::rpc::RpcError;
 use crate::rpc::errno::{ECONNRESET, ENODATA, EPROTO};
-use crate::rpc::message::{Body, Response, decode};
+use crate::rpc::message::{Body, Response, decode, id_of_response};
 use crate::rpc::service::Service;
 use crate::rpc::{self, HELLO, PROTOCOL, uri};
 
@@ -95,11 +95,11 @@ pub enum ClientError {
     },
 }
 
-/// What a request sends after its header.
-type Written = Result<Body, serde_json::Error>;
+/// What a request sends after its header, if it can be encoded.
+type EncodedBody = Result<Body, serde_json::Error>;
 
 /// Receives the response to a request.
-type Sent = oneshot::Receiver<rpc::RpcResult>;
+type ResponseReceiver = oneshot::Receiver<rpc::RpcResult>;
 
 /// A connection to the manager; clones share it.
 #[derive(Clone)]
@@ -140,13 +140,13 @@ pub struct Responses<S> {
 
 /// The responses to a streaming request, as they come.
 pub struct Stream {
-    responses: Taken,
+    responses: StreamReceiver,
     waiting: Arc<Waiting>,
     ended: bool,
 }
 
-/// The other end of a [`Sink`].
-enum Taken {
+/// The other end of a [`Sink`] of a stream.
+enum StreamReceiver {
     Many(mpsc::Receiver<rpc::RpcResult>),
     Ahead(mpsc::UnboundedReceiver<rpc::RpcResult>),
 }
@@ -275,7 +275,7 @@ impl Client {
     pub async fn stream_ahead<S: Service>(&self, request: S) -> Result<Responses<S>, RpcError> {
         let (sender, responses) = mpsc::unbounded_channel();
         self.send(S::TOPIC, Body::of_request(request), Sink::Ahead(sender))?;
-        let stream = self.taken(Taken::Ahead(responses));
+        let stream = self.stream_from(StreamReceiver::Ahead(responses));
         Ok(Responses { stream, service: PhantomData })
     }
 
@@ -289,7 +289,7 @@ impl Client {
         Ok(Lines { lines, waiting: Arc::clone(&self.shared.waiting) })
     }
 
-    fn taken(&self, responses: Taken) -> Stream {
+    fn stream_from(&self, responses: StreamReceiver) -> Stream {
         Stream { responses, waiting: Arc::clone(&self.shared.waiting), ended: false }
     }
 
@@ -303,17 +303,17 @@ impl Client {
 
     /// As [`call_topic`](Self::call_topic), but without type parameters, so that this and what it calls is
     /// compiled once and not for each service.
-    async fn call_written(&self, topic: &str, body: Written) -> rpc::RpcResult {
+    async fn call_written(&self, topic: &str, body: EncodedBody) -> rpc::RpcResult {
         self.response(self.send_one(topic, body)).await
     }
 
-    fn send_one(&self, topic: &str, body: Written) -> Result<Sent, RpcError> {
+    fn send_one(&self, topic: &str, body: EncodedBody) -> Result<ResponseReceiver, RpcError> {
         let (sender, receiver) = oneshot::channel();
         self.send(topic, body, Sink::One(sender))?;
         Ok(receiver)
     }
 
-    async fn response(&self, sent: Result<Sent, RpcError>) -> rpc::RpcResult {
+    async fn response(&self, sent: Result<ResponseReceiver, RpcError>) -> rpc::RpcResult {
         sent?.await.unwrap_or_else(|_| Err(self.shared.waiting.end()))
     }
 
@@ -328,10 +328,10 @@ impl Client {
     ) -> Result<Stream, RpcError> {
         let (sender, responses) = mpsc::channel(WAITING_RESPONSES);
         self.send(topic, Body::of_payload(&payload), Sink::Many(sender))?;
-        Ok(self.taken(Taken::Many(responses)))
+        Ok(self.stream_from(StreamReceiver::Many(responses)))
     }
 
-    fn send(&self, topic: &str, body: Written, sink: Sink) -> Result<(), RpcError> {
+    fn send(&self, topic: &str, body: EncodedBody, sink: Sink) -> Result<(), RpcError> {
         let id = self.shared.next_id.fetch_add(1, Ordering::Relaxed);
         let stream = !matches!(sink, Sink::One(_));
         let body = body.map_err(|error| RpcError::proto(format!("{topic}: {error}")))?;
@@ -361,8 +361,8 @@ impl Stream {
             return None;
         }
         let response = match &mut self.responses {
-            Taken::Many(responses) => responses.recv().await,
-            Taken::Ahead(responses) => responses.recv().await,
+            StreamReceiver::Many(responses) => responses.recv().await,
+            StreamReceiver::Ahead(responses) => responses.recv().await,
         };
         let response = response.unwrap_or_else(|| Err(self.waiting.end()));
         self.ended = response.is_err();
@@ -421,7 +421,7 @@ impl Waiting {
     fn next_of(&self, line: &[u8]) -> Result<Option<(u64, Next)>, MalformedResponse> {
         let mut guard = self.lock();
         let Ok(map) = &mut *guard else { return Ok(None) };
-        if let Some(id) = id_of(line)
+        if let Some(id) = id_of_response(line)
             && let Some(Sink::Lines(sender)) = map.get(&id)
         {
             return Ok(Some((id, Next::Line(sender.clone(), line.to_owned()))));
@@ -441,7 +441,7 @@ impl Waiting {
                 }
                 return Ok(Some((id, Next::Response(sender, result))));
             }
-            // The id is not where the manager writes it.
+            // The line has two ids.
             (Some(Sink::Lines(_)), _) => return Err(MalformedResponse),
             (None, Err(reason)) if id == 0 => *guard = Err(reason),
             (None, _) => {}
@@ -489,13 +489,6 @@ async fn read_responses(socket: OwnedReadHalf, waiting: Arc<Waiting>) {
         }
     }
     waiting.close();
-}
-
-/// The id of the response in a line of the manager, which writes it first.
-fn id_of(line: &[u8]) -> Option<u64> {
-    let rest = line.strip_prefix(b"{\"id\":")?;
-    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    std::str::from_utf8(rest.get(..digits)?).ok()?.parse().ok()
 }
 
 /// Connects to the socket, and waits while its backlog is full.

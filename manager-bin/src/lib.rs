@@ -14,20 +14,12 @@
 mod allocator;
 #[cfg(feature = "tools")]
 mod bench;
-#[cfg(feature = "tools")]
-pub mod build;
 mod cli;
 pub mod client;
-mod columns;
-pub mod composition;
-#[cfg(feature = "tools")]
-mod recorded;
-#[cfg(feature = "tools")]
-mod simulate;
 
 pub use cli::{main, main_of};
-pub use jobtap_daemon::{archive, daemon, exec, rpc, store};
+pub use jobtap_daemon::{archive, composition, daemon, exec, rpc, store};
 
 use jobtap_daemon::{
-    clock, files, limited, linked, locale, open_files, rlimits, shown, stderr, users,
+    clock, columns, files, limited, linked, locale, open_files, rlimits, shown, stderr, users,
 };

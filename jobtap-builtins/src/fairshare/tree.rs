@@ -18,6 +18,9 @@ use super::usage::Account;
 pub(super) struct Node {
     /// The bank's name, or the user's id.
     pub(super) name: String,
+    /// The user; `None` for a bank, whose name may be a number, too.
+    #[serde(skip)]
+    user: Option<Uid>,
     pub(super) shares: f64,
     /// The share as a fraction of the whole, 0 to 1.
     pub(super) due: f64,
@@ -50,13 +53,11 @@ impl Tree {
             let users: BTreeMap<Uid, f64> = listed.chain(known).collect();
             let users = users.into_iter().filter_map(|(user, used)| {
                 // A user who may no longer use the bank has no share of it.
-                Some(node(user.to_string(), bank.shares_of(user)?, used, Vec::new()))
+                Some(Node::user(user, bank.shares_of(user)?, used))
             });
             members.insert(name, users.collect());
         }
-        let mut root = node(ROOT.to_owned(), 1.0, 0.0, Vec::new());
-        root.members = below(ROOT, settings, &mut members);
-        root.usage = usage_of(&root.members);
+        let root = Node::bank(ROOT, 1.0, below(ROOT, settings, &mut members));
         let mut tree = Self { root, accounts: BTreeMap::new() };
         let total = tree.root.usage;
         (tree.root.due, tree.root.used) = (1.0, if total > 0.0 { 1.0 } else { 0.0 });
@@ -73,11 +74,6 @@ impl Tree {
     }
 }
 
-fn node(name: String, shares: f64, usage: f64, members: Vec<Node>) -> Node {
-    let (due, used, effective, factor) = (0.0, 0.0, 0.0, 1.0);
-    Node { name, shares, due, usage, used, effective, factor, members }
-}
-
 /// The banks below a bank, each with its users and the banks below it.
 fn below(parent: &str, settings: &Settings, users: &mut BTreeMap<&str, Vec<Node>>) -> Vec<Node> {
     let banks = settings.banks.iter().filter(|(_, bank)| bank.parent == parent);
@@ -85,19 +81,26 @@ fn below(parent: &str, settings: &Settings, users: &mut BTreeMap<&str, Vec<Node>
     for (name, bank) in banks {
         let mut members = users.remove(name.as_str()).unwrap_or_default();
         members.extend(below(name, settings, users));
-        let usage = usage_of(&members);
-        nodes.push(node(name.clone(), bank.shares, usage, members));
+        nodes.push(Node::bank(name, bank.shares, members));
     }
     nodes
 }
 
-/// The usage of the members. The sum starts from 0.0, since the sum of an empty iterator is -0.0, which users
-/// would see.
-fn usage_of(members: &[Node]) -> f64 {
-    members.iter().fold(0.0, |sum, member| sum + member.usage)
-}
-
 impl Node {
+    fn user(user: Uid, shares: f64, usage: f64) -> Self {
+        let (due, used, effective, factor) = (0.0, 0.0, 0.0, 1.0);
+        let (name, user, members) = (user.to_string(), Some(user), Vec::new());
+        Self { name, user, shares, due, usage, used, effective, factor, members }
+    }
+
+    fn bank(name: &str, shares: f64, members: Vec<Node>) -> Self {
+        let (due, used, effective, factor) = (0.0, 0.0, 0.0, 1.0);
+        // The sum starts from 0.0, since the sum of an empty iterator is -0.0, which users would see.
+        let usage = members.iter().fold(0.0, |sum, member| sum + member.usage);
+        let (name, user) = (name.to_owned(), None);
+        Self { name, user, shares, due, usage, used, effective, factor, members }
+    }
+
     /// Sets the shares and the factors of the members. `above` is the effective usage of this node; it is
     /// `None` for the root, whose usage is always its share.
     fn weigh(&mut self, total: f64, above: Option<f64>) {
@@ -118,12 +121,9 @@ impl Node {
 
     fn collect(&self, accounts: &mut BTreeMap<Account, Node>) {
         for member in &self.members {
-            match member.name.parse() {
-                // A bank's name can look like a user id, but only a bank has users or banks below it.
-                Ok(user) if member.members.is_empty() => {
-                    accounts.insert((self.name.clone(), Uid::new(user)), member.clone());
-                }
-                _ => member.collect(accounts),
+            match member.user {
+                Some(user) => drop(accounts.insert((self.name.clone(), user), member.clone())),
+                None => member.collect(accounts),
             }
         }
     }
@@ -191,11 +191,10 @@ mod tests {
 
     #[test]
     fn the_name_of_a_bank_may_be_a_number() {
-        let settings: Settings =
-            serde_json::from_value(json!({"banks": {"7": {"users": {"7": 1}}, "8": {}}})).unwrap();
+        let banks = json!({"7": {"users": {"7": 1}}, "8": {}, "9": {"parent": "7"}});
+        let settings: Settings = serde_json::from_value(json!({"banks": banks})).unwrap();
         let tree = Tree::new(&settings.checked().unwrap(), &BTreeMap::new());
-        assert!(tree.account(&account("7", 7)).is_some());
-        assert!(tree.account(&account(ROOT, 8)).is_none());
+        assert_eq!(tree.accounts.keys().collect::<Vec<_>>(), [&account("7", 7)]);
     }
 
     fn accounts() -> impl Strategy<Value = BTreeMap<Account, f64>> {

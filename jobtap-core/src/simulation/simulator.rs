@@ -372,7 +372,7 @@ impl Simulator {
                     let requester = self.requester(user);
                     inputs.push_back(Input::Requester { user, requester });
                 }
-                Effect::Spawn(task) => self.tasks.spawn(task),
+                Effect::Spawn(future) => self.tasks.spawn(future),
                 Effect::Blocking { command: BlockingCommand::Run(work), .. } => work.run(),
                 Effect::Process { command, .. } => {
                     let ProcessCommand::Run { mut answer, .. } = *command else { continue };

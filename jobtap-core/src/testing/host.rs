@@ -29,7 +29,7 @@ static URGENCY: PluginDescriptor = PluginDescriptor {
     load: Load::Auto,
     before: &[],
     after: &[],
-    load_order: IntroductionOrder::None,
+    load_order: IntroductionOrder::ById,
     schema: || None,
     reads: |_| false,
     new: |_| Ok(Box::new(())),

@@ -427,7 +427,7 @@ impl TestManager {
                     // Times are positive, so their bits have the same order as their values.
                     self.timers.insert((at.as_secs().to_bits(), id), at);
                 }
-                Effect::Spawn(task) => self.tasks.spawn(task),
+                Effect::Spawn(future) => self.tasks.spawn(future),
                 Effect::LookUp { user } => {
                     let known = self.setup.users.get(&user.as_u32()).cloned();
                     let (name, group) = known.unzip();

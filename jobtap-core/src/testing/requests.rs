@@ -4,7 +4,7 @@ use super::job::TestJob;
 use super::manager::TestManager;
 use super::refused::Refused;
 use crate::engine::{
-    Cred, DrainMode, Engine, Exception, Input, NodeRequest, ReplyTo, Request, RequestError,
+    Cred, DrainMode, Engine, Input, NodeRequest, RaisedException, ReplyTo, Request, RequestError,
     ShadowReport, ShadowRequest,
 };
 use crate::host::HandlerStats;
@@ -96,7 +96,7 @@ impl TestManager {
         severity: i64,
         note: &str,
     ) -> Result<(), Refused> {
-        let exception = Exception::new(kind, severity, note);
+        let exception = RaisedException::new(kind, severity, note);
         self.ask(Request::Raise { id, exception }).map(drop)
     }
 
@@ -105,7 +105,7 @@ impl TestManager {
     /// # Errors
     /// The message with which the manager refuses the request.
     pub fn cancel_all(&mut self) -> Result<u64, Refused> {
-        let exception = Exception::new("cancel", 0, "");
+        let exception = RaisedException::new("cancel", 0, "");
         let states = StateSet::ACTIVE;
         let answer =
             self.ask(Request::RaiseAll { dry_run: false, userid: None, states, exception })?;

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use crate::host::Task;
+use crate::host::PluginFuture;
 
 /// The futures of a host of the test kit that have not completed yet. They run on the thread that polls them,
 /// so that a test has the same result each time.
 #[derive(Default)]
 pub struct TestTasks {
-    running: Vec<(Task, Arc<Flag>)>,
+    running: Vec<(PluginFuture, Arc<Flag>)>,
 }
 
 /// Set when a future must be polled again.
@@ -33,20 +33,20 @@ impl fmt::Debug for TestTasks {
 
 impl TestTasks {
     /// Adds a future.
-    pub fn spawn(&mut self, task: Task) {
-        self.running.push((task, Arc::new(Flag(AtomicBool::new(true)))));
+    pub fn spawn(&mut self, future: PluginFuture) {
+        self.running.push((future, Arc::new(Flag(AtomicBool::new(true)))));
     }
 
     /// Polls the futures that have been woken. Returns whether there were any.
     pub fn poll(&mut self) -> bool {
         let mut polled = false;
-        self.running.retain_mut(|(task, flag)| {
+        self.running.retain_mut(|(future, flag)| {
             if !flag.0.swap(false, Ordering::SeqCst) {
                 return true;
             }
             polled = true;
             let waker = Waker::from(Arc::clone(flag));
-            Pin::new(task).poll(&mut Context::from_waker(&waker)) == Poll::Pending
+            Pin::new(future).poll(&mut Context::from_waker(&waker)) == Poll::Pending
         });
         polled
     }

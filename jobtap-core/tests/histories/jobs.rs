@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use jobtap_core::engine::{Exception, ExecEvent, Request};
+use jobtap_core::engine::{ExecEvent, RaisedException, Request};
 use jobtap_core::job::{JobId, State};
 use jobtap_core::resource::{Idset, ResourceSet};
 use jobtap_core::testing::{Refused, TestJob, TestManager};
@@ -261,7 +261,7 @@ impl World {
     }
 
     fn report(&mut self, id: JobId, what: u8) {
-        let exception = Exception::new("exec", 0, "on purpose");
+        let exception = RaisedException::new("exec", 0, "on purpose");
         self.m.report(match what {
             0 => ExecEvent::Started { id },
             1 => ExecEvent::Finished { id, status: 256 },

@@ -1,32 +1,9 @@
-//! Replaces `http/` if the feature `http` is left out: nothing can listen, and a configuration that asks for it is
-//! refused.
+//! Replaces `http/` if the feature `http` is left out: nothing can listen.
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
-use super::Parts;
-
-/// The configuration names a place to listen at.
-#[derive(Debug, thiserror::Error)]
-#[error("http.listen: this manager is built without the feature 'http' of jobtap-manager")]
-pub struct HttpError;
-
-/// The settings of a listener. No value of it can be made.
-pub(in crate::daemon) enum HttpSettings {}
-
-impl HttpSettings {
-    /// Reads `config`, the whole configuration: always `None`.
-    ///
-    /// # Errors
-    /// [`HttpError`].
-    pub(in crate::daemon) fn read(config: &Value) -> Result<Option<Self>, HttpError> {
-        match config.pointer("/http/listen") {
-            None => Ok(None),
-            Some(_) => Err(HttpError),
-        }
-    }
-}
+use super::config::http::{HttpError, HttpSettings};
+use super::request_parts::RequestParts;
 
 /// A listener. No value of it can be made, since there are no settings.
 pub(super) enum HttpListener {}
@@ -40,7 +17,7 @@ impl HttpListener {
         match *self {}
     }
 
-    pub(super) async fn serve(self, _parts: Arc<Parts>, _room: usize) {
+    pub(super) async fn serve(self, _parts: Arc<RequestParts>, _room: usize) {
         match self {}
     }
 }

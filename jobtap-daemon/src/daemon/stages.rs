@@ -6,11 +6,12 @@ use std::sync::Arc;
 use jobtap_core::engine::{Cred, Effect, Submission};
 use serde_json::Value;
 
+use super::config::jobspec_size;
 use super::services::Handle;
-use super::services::ingest::{self, size};
-use super::services::journal::Journal;
+use super::services::ingest;
+use super::watchers::hub::Hub;
+use super::watchers::journal::JournalWatchers;
 use super::writes::effects;
-use super::writes::hub::Hub;
 use crate::rpc::RpcError;
 use crate::rpc::errno::EPROTO;
 use crate::rpc::message::{self, Body, Header, Response};
@@ -35,7 +36,7 @@ pub fn decode(requests: &str, cred: Cred) -> Result<Vec<Submission>, RpcError> {
         jobspec.push_str(text);
         let body = Body { payload: payload.to_owned(), jobspec: Some(jobspec) };
         let submit = Submit::decode(Submit::TOPIC, body)?;
-        submissions.push(ingest::submission(submit, cred, size::DEFAULT)?);
+        submissions.push(ingest::submission(submit, cred, jobspec_size::DEFAULT)?);
         rest = after;
     }
     Ok(submissions)
@@ -45,7 +46,7 @@ pub fn decode(requests: &str, cred: Cred) -> Result<Vec<Submission>, RpcError> {
 #[derive(Default)]
 pub struct Publication {
     hub: Arc<Hub>,
-    journal: Arc<Journal>,
+    journal: Arc<JournalWatchers>,
 }
 
 impl Publication {
@@ -53,7 +54,7 @@ impl Publication {
     pub fn carry_out(&self, effect: Effect) -> usize {
         match effect {
             Effect::Publish { id, log, seq, entry } => {
-                effects::publish(&self.hub, &self.journal, id, (log, seq), &entry);
+                effects::publish(&self.hub, &self.journal, id, log, seq, &entry);
                 0
             }
             Effect::Reply { to, result: Ok(payload) } => answer(to.0, payload),

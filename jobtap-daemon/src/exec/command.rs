@@ -8,7 +8,7 @@ use jobtap_core::job::{JobId, Signal};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::KillPolicy;
-use super::protocol::{decode_data, encode_data};
+use super::data::{decode_data, encode_data};
 
 /// A request about a job that was handed to an executor. Written as JSON, it is a line of the shepherd's protocol.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

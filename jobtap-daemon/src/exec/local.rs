@@ -203,7 +203,7 @@ struct Connection {
 /// Why a request was not sent.
 enum Unsent {
     /// The request failed.
-    Failed(RequestError),
+    Failed(UnsentRequest),
     /// The job of a start request was already reported as lost.
     ReportedLost,
     /// The executor is closed and the shepherd reads no requests.
@@ -212,7 +212,7 @@ enum Unsent {
 
 /// Why a request failed. The text is for the user of a job that can't be started.
 #[derive(Debug, thiserror::Error)]
-enum RequestError {
+enum UnsentRequest {
     /// It has no text form.
     #[error("cannot be described: {0}")]
     Unwritable(serde_json::Error),
@@ -333,12 +333,12 @@ impl Link {
         let failed = |error| Err(Unsent::Failed(error));
         let line = match encode(request) {
             Ok(line) => line,
-            Err(error) => return failed(RequestError::Unwritable(error)),
+            Err(error) => return failed(UnsentRequest::Unwritable(error)),
         };
         for _ in 0..ATTEMPTS {
             let Connection { number, stream } = match self.connection_for(request, &line) {
                 Ok(connection) => connection,
-                Err(error) => return failed(RequestError::NoShepherd(error)),
+                Err(error) => return failed(UnsentRequest::NoShepherd(error)),
             };
             // Written without the lock: the thread that reads events must not wait for a shepherd that
             // reads no requests.
@@ -361,7 +361,7 @@ impl Link {
                 return Err(Unsent::GivenUp);
             }
         }
-        failed(RequestError::Unread)
+        failed(UnsentRequest::Unread)
     }
 
     /// Returns the connection for a request, and registers the job of a start request as open.

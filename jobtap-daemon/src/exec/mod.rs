@@ -6,6 +6,7 @@
 //! its jobs run on.
 
 mod command;
+mod data;
 mod kill;
 mod local;
 pub(crate) mod output_limit;

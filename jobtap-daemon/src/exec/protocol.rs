@@ -4,8 +4,6 @@
 //! manager's first message is [`ShepherdRequest::Hello`]; the shepherd responds with
 //! [`ShepherdMessage::Hello`], or with [`ShepherdMessage::Refused`] if it can't serve that version.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use jobtap_core::engine::ExecEvent;
@@ -119,16 +117,6 @@ pub(crate) fn decode_message(line: &[u8]) -> Result<ShepherdMessage, serde_json:
     serde_json::from_slice(line)
 }
 
-/// Encodes bytes as text.
-pub(crate) fn encode_data(data: &[u8]) -> String {
-    STANDARD.encode(data)
-}
-
-/// Decodes bytes that [`encode_data`] has encoded.
-pub(crate) fn decode_data(data: &str) -> Result<Vec<u8>, base64::DecodeError> {
-    STANDARD.decode(data)
-}
-
 #[cfg(test)]
 mod tests {
     use jobtap_core::job::{Signal, Timestamp};
@@ -240,11 +228,6 @@ mod tests {
             let line = encode(&reply).unwrap();
             prop_assert_eq!(decode_message(&line).unwrap(), reply.clone());
             prop_assert_eq!(decode_message(&with_tags_last(&line)).unwrap(), reply);
-        }
-
-        #[test]
-        fn input_data_round_trips(data in any::<Vec<u8>>()) {
-            prop_assert_eq!(decode_data(&encode_data(&data)).unwrap(), data);
         }
 
         #[test]

@@ -17,7 +17,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use jobtap_core::engine::Exception;
+use jobtap_core::engine::RaisedException;
 use jobtap_core::job::Signal;
 use rustix::process::{Pid, Signal as UnixSignal, kill_process};
 use serde_json::{Value, json};
@@ -273,7 +273,7 @@ fn name(event: &ExecEvent) -> String {
         ExecEvent::Log { entry, .. } => entry.name.to_string(),
         ExecEvent::Output { .. } => "OUTPUT".to_owned(),
         ExecEvent::Started { .. } => "START".to_owned(),
-        ExecEvent::Exception { exception: Exception { severity, note, .. }, .. } => {
+        ExecEvent::Exception { exception: RaisedException { severity, note, .. }, .. } => {
             format!("EXCEPTION {severity} {note}")
         }
         ExecEvent::Lost { note, reason, .. } => format!("LOST {note} ({reason})"),

@@ -11,8 +11,9 @@
 //! ```
 
 use std::borrow::Cow;
+use std::fmt;
 
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -189,6 +190,55 @@ impl Response {
     }
 }
 
+/// The id of the response in a line, of which only the part up to the id is read; it comes first in the lines that
+/// [`Response::encode`] makes. `None` if there is no id.
+pub fn id_of_response(line: &[u8]) -> Option<u64> {
+    let mut id = None;
+    // The rest of the line, which was not read, counts as an error.
+    let _ = IdOfResponse(&mut id).deserialize(&mut serde_json::Deserializer::from_slice(line));
+    id
+}
+
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "lowercase")]
+enum ResponseKey {
+    Id,
+    #[serde(other)]
+    Other,
+}
+
+/// Reads an object up to its id, and puts the id here.
+struct IdOfResponse<'a>(&'a mut Option<u64>);
+
+impl<'de> DeserializeSeed<'de> for IdOfResponse<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for IdOfResponse<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a response")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key()? {
+            match key {
+                ResponseKey::Id => {
+                    *self.0 = Some(map.next_value()?);
+                    break;
+                }
+                ResponseKey::Other => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(())
+    }
+}
+
 /// A line that is not a header or not a response.
 #[derive(Debug, thiserror::Error)]
 #[error("malformed message: {0}")]
@@ -257,6 +307,7 @@ mod tests {
             let line = response.encode();
             prop_assert_eq!(line.matches('\n').count(), 1);
             prop_assert_eq!(decode::<Response>(line.as_bytes()).unwrap(), response);
+            prop_assert_eq!(id_of_response(line.as_bytes()), Some(id));
         }
 
         #[test]
@@ -266,6 +317,19 @@ mod tests {
             for error in [header, response] {
                 prop_assert!(error.starts_with("malformed message: "), "{}", error);
             }
+        }
+    }
+
+    #[test]
+    fn the_id_of_a_response_is_known_without_the_rest() {
+        for (line, id) in [
+            ("{\"id\":7,\"payload\":[not read", Some(7)),
+            ("{ \"payload\": {\"id\": 1}, \"id\": 7 }", Some(7)),
+            ("{\"id\":-7}", None),
+            ("{\"payload\":7}", None),
+            ("7", None),
+        ] {
+            assert_eq!(id_of_response(line.as_bytes()), id, "{line}");
         }
     }
 

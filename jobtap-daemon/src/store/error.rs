@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::KeyError;
+use super::reserve::{Reserve, free_bytes};
 
 /// A failure of the store.
 #[derive(Debug, thiserror::Error)]
@@ -141,8 +142,8 @@ impl StoreError {
         let path = path.to_owned();
         match source.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-                let free = super::space::free_bytes(&path).unwrap_or(0);
-                Self::NoSpace { path, free, needed: super::space::Reserve::default().bytes() }
+                let free = free_bytes(&path).unwrap_or(0);
+                Self::NoSpace { path, free, needed: Reserve::default().bytes() }
             }
             ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
                 Self::Denied { path, source }

@@ -20,6 +20,7 @@ mod log_ends;
 pub(crate) mod memory;
 mod reading;
 pub mod request;
+mod reserve;
 mod rows;
 mod settings;
 mod space;
@@ -36,8 +37,9 @@ pub use group::coalesce;
 pub use guest_files::GuestFiles;
 pub use keys::{Key, KeyError};
 pub use lock::FILE as LOCK_FILE;
+pub use reserve::Reserve;
 pub use settings::{Memory, OnDamage, StoreSettings, StoreSettingsError};
-pub use space::{Reserve, Space, SpaceCheck};
+pub use space::{Space, SpaceCheck};
 
 /// One change. A key is written either by [`Op::Put`] or by [`Op::Append`], never by both.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -64,6 +64,12 @@ pub(crate) fn token_of(userid: u32, jobspec: &str) -> String {
     token
 }
 
+/// The jobspec in such a token; `None` if the text is not a token.
+pub(crate) fn jobspec_of(token: &str) -> Option<String> {
+    let encoded = token.split('.').nth(1)?;
+    String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -82,6 +88,11 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_token_gives_its_jobspec_back(text in ".*", uid: u32) {
+            prop_assert_eq!(jobspec_of(&token_of(uid, &text)).unwrap(), text);
+        }
+
         #[test]
         fn the_stored_form_is_shown_as_the_token(userid: u32, jobspec in ".*") {
             let stored = unsigned(userid, jobspec.clone());

@@ -1,11 +1,11 @@
 //! Free space: a manager refuses submissions while there is still enough space for the events of the
 //! active jobs, since a commit that fails for lack of space ends the manager.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use super::reserve::Reserve;
 use super::{Store, StoreError};
 
 /// The free space of a store.
@@ -17,21 +17,7 @@ pub struct Space {
     pub free: u64,
 }
 
-/// The bytes that must stay free for the events of active jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Reserve(u64);
-
 impl Reserve {
-    /// A reserve of `bytes`; with 0, submissions are never refused.
-    pub fn new(bytes: u64) -> Self {
-        Self(bytes)
-    }
-
-    /// The size of the reserve.
-    pub fn bytes(self) -> u64 {
-        self.0
-    }
-
     /// Whether the store may take new jobs.
     ///
     /// # Errors
@@ -39,19 +25,11 @@ impl Reserve {
     /// be queried.
     pub fn check(self, store: &dyn Store) -> Result<(), StoreError> {
         match store.free_space()? {
-            Some(Space { path, free }) if free < self.0 => {
-                Err(StoreError::NoSpace { path, free, needed: self.0 })
+            Some(Space { path, free }) if free < self.bytes() => {
+                Err(StoreError::NoSpace { path, free, needed: self.bytes() })
             }
             _ => Ok(()),
         }
-    }
-}
-
-impl Default for Reserve {
-    /// 256 MiB: more than twice a write-ahead log of 64 MiB and a table of 32 MiB, which is what the
-    /// embedded store writes before it frees space.
-    fn default() -> Self {
-        Self(256 * 1024 * 1024)
     }
 }
 
@@ -90,12 +68,6 @@ impl SpaceCheck {
     }
 }
 
-/// Bytes that an ordinary user may still write on the file system of `path`.
-pub(super) fn free_bytes(path: &Path) -> io::Result<u64> {
-    let fs = rustix::fs::statvfs(path)?;
-    Ok(fs.f_bavail.saturating_mul(fs.f_frsize))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,11 +103,5 @@ mod tests {
             assert!(Instant::now() < deadline, "enough space is remembered for ever");
             std::thread::yield_now();
         }
-    }
-
-    #[test]
-    fn the_free_space_of_a_directory_is_known() {
-        assert!(free_bytes(&std::env::temp_dir()).unwrap() > 0);
-        assert!(free_bytes(Path::new("/no/such/place")).is_err());
     }
 }

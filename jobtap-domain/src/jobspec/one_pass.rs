@@ -1,9 +1,11 @@
 //! Reads and validates a jobspec of the usual form in one pass over its text, without building a JSON value.
 //!
 //! Tools submit most jobs in the same form, and the manager needs little from most of them: their counts, their time
-//! limit, and the text to store. Building a JSON value only for that took a sixth of the manager's work for a job. A
-//! jobspec of another form, or with any fault, is left to the validator, which knows all rules and says what is
-//! wrong. So this module accepts only what the validator would accept, with the same facts; a test compares the two.
+//! limit, and the text to store. Building a JSON value for that takes five times the instructions: 135,000 against
+//! 26,000, for a job with 40 variables in its environment. It would double the manager's work for a job, which is
+//! 92,000 instructions with this module. A jobspec of another form, or with any fault, is left to the validator, which
+//! knows all rules and says what is wrong. So this module accepts only what the validator would accept, with the same
+//! facts; a test compares the two.
 
 use std::borrow::Cow;
 use std::fmt;

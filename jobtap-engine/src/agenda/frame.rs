@@ -9,7 +9,7 @@ use crate::job::{Job, JobId, State};
 use crate::jobspec::Dependency;
 use crate::plugin::Node;
 use crate::plugin::UpdateRequest;
-use crate::shadows::Watch;
+use crate::shadows::ShadowCalls;
 use crate::topic::TopicId;
 
 /// A dispatch that has not begun, of a topic that reports something that has happened to a job.
@@ -108,7 +108,7 @@ pub(crate) struct Frame {
     pub(crate) refusal: Option<String>,
     pub(crate) purpose: Purpose,
     /// The shadows that are called alongside these handlers.
-    pub(crate) watch: Option<Box<Watch>>,
+    pub(crate) shadow_calls: Option<Box<ShadowCalls>>,
 }
 
 impl Frame {
@@ -125,7 +125,7 @@ impl Frame {
             awaited: Vec::new(),
             refusal: None,
             purpose,
-            watch: None,
+            shadow_calls: None,
         }
     }
 

@@ -168,7 +168,7 @@ fn without_scheduling(resources: &ResourceSet) -> ResourceSet {
 
 /// Puts a job in SCHED into its alloc queue, or takes it out: a job waits for resources while it has
 /// a priority above 0 and its queue is started. Returns whether it is new in the queue.
-fn enqueue(queues: &Queues, alloc_queues: &mut AllocQueues, record: &mut Record) -> bool {
+fn place_record(queues: &Queues, alloc_queues: &mut AllocQueues, record: &mut Record) -> bool {
     let priority = record.job.priority().and_then(NonZeroU32::new);
     match (priority, queues.of_job(&record.job.kept().jobspec)) {
         (Some(priority), Ok(queue)) if queue.is_started() && !record.set_flags.alloc_bypass => {
@@ -181,20 +181,20 @@ fn enqueue(queues: &Queues, alloc_queues: &mut AllocQueues, record: &mut Record)
     }
 }
 
-/// [Enqueues](enqueue) or dequeues one job by its id.
-pub(crate) fn enqueue_job(turn: &mut Turn, jobs: &mut Jobs, alloc: &mut Allocation, id: JobId) {
+/// Puts one job into its alloc queue or takes it out, as [`place_record`] decides.
+pub(crate) fn place_in_queue(turn: &mut Turn, jobs: &mut Jobs, alloc: &mut Allocation, id: JobId) {
     let Some(record) = jobs.get_mut(id) else {
         return;
     };
-    if enqueue(&alloc.queues, &mut alloc.alloc_queues, record) {
+    if place_record(&alloc.queues, &mut alloc.alloc_queues, record) {
         jobs.post_debug(turn, id, Event::DebugAllocRequest);
     }
 }
 
-/// [Enqueues](enqueue) or dequeues each job in SCHED, after a change of the queues.
-pub(crate) fn enqueue_all(turn: &mut Turn, jobs: &mut Jobs, alloc: &mut Allocation) {
+/// Does so for each job in SCHED, after a change of the queues.
+pub(crate) fn place_all_in_queues(turn: &mut Turn, jobs: &mut Jobs, alloc: &mut Allocation) {
     for id in jobs.active_where(|record| record.job.state() == State::Sched) {
-        enqueue_job(turn, jobs, alloc, id);
+        place_in_queue(turn, jobs, alloc, id);
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{ExecCommand, RequestError, Writes};
 use crate::eventlog::EventEntry;
-use crate::host::{BlockingCommand, PluginKey, ProcessCommand, ReplyTo, Task};
+use crate::host::{BlockingCommand, PluginFuture, PluginKey, ProcessCommand, ReplyTo};
 use crate::job::{Flags, JobId, Timestamp, Uid, Urgency};
 use crate::plugin::Level;
 
@@ -282,7 +282,7 @@ pub enum Effect {
         at: Timestamp,
     },
     /// Run the asynchronous work of a plugin, off the engine's thread.
-    Spawn(Task),
+    Spawn(PluginFuture),
     /// Look up the name and the groups of a user in the system, and give the engine
     /// [`Input::Requester`](super::Input::Requester) soon, even if the lookup fails: the user's requests wait for it.
     LookUp {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::Exception;
+use super::RaisedException;
 use crate::eventlog::EventEntry;
 use crate::job::{JobId, Signal, Uid};
 use crate::jobspec::Jobspec;
@@ -56,7 +56,7 @@ pub enum ExecEvent {
         /// The job.
         id: JobId,
         /// Type, severity and note.
-        exception: Exception,
+        exception: RaisedException,
     },
     /// The job is lost, and its nodes may be unusable: they are drained, and the job ends.
     Lost {

@@ -12,7 +12,7 @@ pub(crate) use effect::Logged;
 pub use effect::{Effect, Effects, JobLog, LogLine, Resubmission, TimerId, Write};
 pub use exec::{ExecCommand, ExecEvent, ExecStart};
 pub use request::{
-    DrainMode, Exception, NodeRequest, Request, RequestError, ShadowRequest, Submission,
+    DrainMode, NodeRequest, RaisedException, Request, RequestError, ShadowRequest, Submission,
 };
 pub use writes::Writes;
 pub(crate) use writes::append_held_back;

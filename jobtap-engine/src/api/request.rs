@@ -22,7 +22,7 @@ pub enum Request {
         /// The job.
         id: JobId,
         /// The exception to post.
-        exception: Exception,
+        exception: RaisedException,
     },
     /// `job-manager.raiseall`: response: `{"count","errors"}`.
     RaiseAll {
@@ -33,7 +33,7 @@ pub enum Request {
         /// Only jobs in these states.
         states: StateSet,
         /// The exception to post.
-        exception: Exception,
+        exception: RaisedException,
     },
     /// `job-manager.kill`: a signal to the tasks of a running job.
     Kill {
@@ -222,7 +222,7 @@ pub struct Submission {
 
 /// An exception to raise on a job (RFC 21 `exception`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Exception {
+pub struct RaisedException {
     /// What has happened, in one word such as `cancel`.
     pub kind: String,
     /// 0 is fatal, up to 7.
@@ -235,7 +235,7 @@ pub struct Exception {
     pub wait_status: Option<i32>,
 }
 
-impl Exception {
+impl RaisedException {
     /// An exception without a wait status.
     pub fn new(kind: impl Into<String>, severity: i64, note: impl Into<String>) -> Self {
         Self { kind: kind.into(), severity, note: note.into(), wait_status: None }

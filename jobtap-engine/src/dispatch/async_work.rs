@@ -11,12 +11,12 @@ use crate::plugin::Perilog;
 
 /// Starts the work of an asynchronous handler, once its events are durable.
 pub(crate) fn begin(effects: &mut Effects, jobs: &mut Jobs, plugin: PluginKey, work: JobWork) {
-    let JobWork { job, what, kind, run_on, abort, task } = work;
+    let JobWork { job, what, kind, run_on, abort, future } = work;
     if let Some(record) = jobs.get_mut(job) {
         record.async_work.running.push(Running { plugin, what, kind, run_on, abort });
     }
     // After the writes of this input: the work starts only when the events that announce it are durable.
-    effects.after.push(Effect::Spawn(task));
+    effects.after.push(Effect::Spawn(future));
 }
 
 /// Notes that the work has ended by itself.

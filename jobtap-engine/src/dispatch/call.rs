@@ -110,7 +110,7 @@ fn panicked(handlers: &[BoundHandler], next: usize, panic: &(dyn Any + Send)) ->
 
 /// What these handlers see of the engine; `None` if there are no handlers.
 #[inline]
-pub(crate) fn host_of<'e>(
+pub(crate) fn callback_host<'e>(
     core: &'e Core,
     handlers: &'e [BoundHandler],
     current: Option<JobId>,
@@ -177,7 +177,7 @@ pub(crate) fn call_nested(
         current: job.map(Job::id),
         buffer: outer.buffer,
     };
-    let args = Args { host: &host, topic: TopicId::Own, job, detail: Detail::Own(payload) };
+    let args = Args { host: &host, topic: TopicId::Unlisted, job, detail: Detail::Own(payload) };
     let mut progress = Progress::default();
     match call_handlers(&host, slice::from_ref(bound), &mut progress, &args, |_| false) {
         Interrupt::Fault(fault) => Err(*fault),
@@ -194,7 +194,7 @@ pub(crate) fn call_back(
 ) -> Option<Called> {
     let buffer = CommandBuffer::default();
     let host = CallbackHost { core, plugin: Cell::new(instance), current: None, buffer: &buffer };
-    let args = Args::new(&host, TopicId::Own);
+    let args = Args::new(&host, TopicId::Unlisted);
     let ticks = &core.plugins.ticks;
     let (result, milliseconds) =
         instance.call_outside_topics(ticks, |plugin| call(plugin, &args))?;
@@ -230,7 +230,8 @@ pub(crate) fn log_slow_poll(
     effects: &mut Effects,
     plugins: &Plugins,
     plugin: PluginKey,
-    (topic, job): (&str, Option<JobId>),
+    topic: &str,
+    job: Option<JobId>,
     milliseconds: u64,
 ) {
     if milliseconds <= plugins.budget {

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::buffer::{BufferContent, CommandBuffer};
-use super::call::{Interrupt, call_handlers, host_of, log_over_budget};
+use super::call::{Interrupt, call_handlers, callback_host, log_over_budget};
 use super::faulted;
 use super::overlay;
 use crate::agenda::{Agenda, Chain, Work};
@@ -41,7 +41,7 @@ pub(crate) fn run(core: &mut Core, key: RequestKey) -> Option<Box<Chain>> {
     let mut progress = std::mem::take(&mut chain.progress);
     let interrupt = {
         let job = chain.job().and_then(|id| core.jobs.job(id));
-        match host_of(core, &handlers, chain.job(), &buffer) {
+        match callback_host(core, &handlers, chain.job(), &buffer) {
             None => Interrupt::AllCalled,
             Some(host) => {
                 let detail = Detail::Slurm(&chain.request);
@@ -182,11 +182,11 @@ pub(super) fn begin_work(
     plugin: PluginKey,
     work: RequestWork,
 ) {
-    let RequestWork { request, abort, task } = work;
+    let RequestWork { request, abort, future } = work;
     let chain = plugins.chains.get_mut(&request);
     let Some(chain) = chain.filter(|chain| chain.awaited == Some(plugin)) else { return };
     chain.abort = Some(abort);
-    effects.after.push(Effect::Spawn(task));
+    effects.after.push(Effect::Spawn(future));
 }
 
 /// Takes the answer of an asynchronous handler, and asks the next plugin.

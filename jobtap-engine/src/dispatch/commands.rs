@@ -222,9 +222,9 @@ fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
             timers.start(&mut turn.effects, at, Due::Plugin(plugin, key, work));
         }
         Command::CancelTimer { key } => timers.stop_plugin_timer(key),
-        Command::Spawn(task) => turn.effects.after.push(Effect::Spawn(task)),
+        Command::Spawn(future) => turn.effects.after.push(Effect::Spawn(future)),
         Command::PollTook { topic, job, milliseconds } => {
-            call::log_slow_poll(&mut turn.effects, plugins, plugin, (topic, job), milliseconds);
+            call::log_slow_poll(&mut turn.effects, plugins, plugin, topic, job, milliseconds);
         }
         Command::Log { level, text } => {
             let name = plugins.name(plugin);

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::buffer::{BufferContent, CommandBuffer};
-use super::call::{Interrupt, call_handlers, host_of, log_over_budget};
+use super::call::{Interrupt, call_handlers, callback_host, log_over_budget};
 use super::overlay;
 use super::shadow::watch;
 use super::{faulted, outcome, prep, pushing};
@@ -34,7 +34,7 @@ pub(crate) fn notify(core: &mut Core, pending: PendingDispatch) {
     else {
         return;
     };
-    let Some(host) = host_of(core, handlers, Some(id), &buffer) else { return };
+    let Some(host) = callback_host(core, handlers, Some(id), &buffer) else { return };
     let args = Args { host: &host, topic, job: Some(job), detail: pending.cause.detail() };
     let interrupt =
         call_handlers(&host, handlers, &mut progress, &args, BoundHandler::is_out_of_service);
@@ -43,7 +43,7 @@ pub(crate) fn notify(core: &mut Core, pending: PendingDispatch) {
         return continue_as_frame(core, pending, handlers, progress, interrupt, buffer);
     }
     if !progress.outcome.is_empty() {
-        outcome::take(&mut core.turn, &mut core.jobs, topic, id, progress);
+        outcome::apply(&mut core.turn, &mut core.jobs, topic, id, progress);
     }
 }
 
@@ -75,7 +75,7 @@ fn continue_as_frame(
 /// Calls the next handlers of a frame. Returns the frame once all of them were called.
 #[must_use]
 pub(crate) fn run(core: &mut Core, mut frame: Box<Frame>) -> Option<Box<Frame>> {
-    while frame.watch.is_some() {
+    while frame.shadow_calls.is_some() {
         // One handler at a time: shadows are called between them, and the outcome of each is noted.
         watch::call_due(core, &mut frame);
         let next = frame.progress.next;
@@ -95,12 +95,12 @@ fn run_to(core: &mut Core, mut frame: Box<Frame>, end: usize) -> Option<Box<Fram
     // Taken out, since the arguments borrow the frame during the calls.
     let mut progress = std::mem::take(&mut frame.progress);
     // The outcome of the earlier handlers is set aside, so that shadows can be compared with each handler alone.
-    let earlier = frame.watch.is_some().then(|| std::mem::take(&mut progress.outcome));
+    let earlier = frame.shadow_calls.is_some().then(|| std::mem::take(&mut progress.outcome));
     let interrupt = {
         let handlers = handlers.get(..end).unwrap_or(&handlers);
         // The job is gone when it was purged or rejected meanwhile; then nothing follows.
         let job = frame.trial.as_deref().or_else(|| core.jobs.job(frame.job))?;
-        match host_of(core, handlers, Some(job.id()), &buffer) {
+        match callback_host(core, handlers, Some(job.id()), &buffer) {
             None => Interrupt::AllCalled,
             Some(host) => {
                 let (topic, detail) = (frame.topic, frame.detail());
@@ -117,8 +117,10 @@ fn run_to(core: &mut Core, mut frame: Box<Frame>, end: usize) -> Option<Box<Fram
     };
     if let Some(mut outcome) = earlier {
         let answered = std::mem::take(&mut progress.outcome);
-        if let (Some(watch), Some(bound)) = (&mut frame.watch, handlers.get(end.wrapping_sub(1))) {
-            watch.note_outcome(bound, &answered, frame.job);
+        if let (Some(calls), Some(bound)) =
+            (&mut frame.shadow_calls, handlers.get(end.wrapping_sub(1)))
+        {
+            calls.note_outcome(bound, &answered, frame.job);
         }
         outcome.merge(answered);
         progress.outcome = outcome;
@@ -152,12 +154,12 @@ fn resume_below(
     overlay::clear(&mut core.jobs, noted);
     let has_panicked =
         matches!(&interrupt, Interrupt::Fault(fault) if matches!(**fault, Fault::Panic(_)));
-    if let Some(watch) = &mut frame.watch {
+    if let Some(calls) = &mut frame.shadow_calls {
         let fault = match &interrupt {
             Interrupt::Fault(fault) => Some(&**fault),
             _ => None,
         };
-        watch.note_rest(if has_panicked { &[] } else { &commands }, fault);
+        calls.note_rest(if has_panicked { &[] } else { &commands }, fault);
     }
     match interrupt {
         Interrupt::AllCalled | Interrupt::Commands => {}
@@ -192,7 +194,10 @@ fn resume_below(
 /// Handles the failure of a handler: a gate refuses; elsewhere the job goes on, and the log says so.
 fn handle_fault(core: &mut Core, frame: &mut Frame, bound: &BoundHandler, fault: Fault) {
     let plugin = Arc::clone(bound.instance().name());
-    let broken = !matches!(fault, Fault::Failure(_));
+    let at_fault = match fault {
+        Fault::Failure(_) => AtFault::Node,
+        Fault::Panic(_) | Fault::Busy => AtFault::Plugin,
+    };
     let (refusal, report) = match fault {
         // A text for the user from the plugin's author; not a fault of the plugin.
         Fault::Failure(Failure::Reject(text)) => (text, None),
@@ -211,7 +216,7 @@ fn handle_fault(core: &mut Core, frame: &mut Frame, bound: &BoundHandler, fault:
         Fault::Busy => (String::new(), Some("called while it is being called".to_owned())),
     };
     if prep::is_prep(frame.topic) {
-        return fail_prep(core, frame, bound, (report.unwrap_or(refusal), broken));
+        return fail_prep(core, frame, bound, report.unwrap_or(refusal), at_fault);
     }
     let is_logged = report.is_some();
     if let Some(text) = report {
@@ -232,18 +237,28 @@ fn handle_fault(core: &mut Core, frame: &mut Frame, bound: &BoundHandler, fault:
     }
 }
 
+/// What is to blame for a failed Slurm prolog or epilog.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AtFault {
+    Node,
+    Plugin,
+}
+
 /// Handles a Slurm prolog or epilog that fails at once, or can't be called, in the same way as an asynchronous one that
-/// fails later. `broken` says that the plugin is at fault, and not the node.
+/// fails later.
 fn fail_prep(
     core: &mut Core,
     frame: &mut Frame,
     bound: &BoundHandler,
-    (note, broken): (String, bool),
+    note: String,
+    at_fault: AtFault,
 ) {
     let node = match &frame.subject {
         // A broken plugin must not drain one node after the other. But a node that its epilog has not cleaned is
         // drained.
-        Subject::Node(node) if !broken || frame.topic == TopicId::SlurmEpilog => Some(node.clone()),
+        Subject::Node(node) if at_fault == AtFault::Node || frame.topic == TopicId::SlurmEpilog => {
+            Some(node.clone())
+        }
         _ => None,
     };
     let (topic, job) = (frame.topic, frame.job);
@@ -268,7 +283,7 @@ fn decide_without(core: &mut Core, bound: &BoundHandler, frame: &mut Frame) {
         ));
     } else if prep::is_prep(frame.topic) {
         let note = format!("plugin {} has failed repeatedly", bound.instance().name());
-        fail_prep(core, frame, bound, (note, true));
+        fail_prep(core, frame, bound, note, AtFault::Plugin);
     } else if frame.topic == TopicId::JobStatePriority && !bound.only_observes() {
         let outcome = Outcome::priority(Priority::Unavailable);
         frame.progress.attributions.get_or_insert_default().note(bound.plugin(), &outcome);
@@ -279,7 +294,7 @@ fn decide_without(core: &mut Core, bound: &BoundHandler, frame: &mut Frame) {
 /// Applies the outcome of a dispatch with [`Purpose::Notify`].
 pub(crate) fn finish_notify(turn: &mut Turn, jobs: &mut Jobs, frame: Frame) {
     log_refusal(&mut turn.effects, &frame);
-    outcome::take(turn, jobs, frame.topic, frame.job, frame.progress);
+    outcome::apply(turn, jobs, frame.topic, frame.job, frame.progress);
 }
 
 /// Logs the refusal of a gate that no longer decides anything, such as `job.create` for a job that was accepted long

@@ -24,7 +24,7 @@ pub(crate) fn introduce_jobs(agenda: &mut Agenda, jobs: &Jobs, plugins: &Plugins
     let state = |id: &JobId| jobs.job(*id).map(Job::state);
     // Both sorts are stable, so that jobs of one state stay in the order of their ids.
     match order.unwrap_or_default() {
-        IntroductionOrder::None => {}
+        IntroductionOrder::ById => {}
         IntroductionOrder::State => ids.sort_by_key(state),
         IntroductionOrder::StateReversed => ids.sort_by_key(|id| Reverse(state(id))),
     }

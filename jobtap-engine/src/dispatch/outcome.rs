@@ -13,7 +13,7 @@ use crate::topic::TopicId;
 use crate::turn::Turn;
 
 /// Applies what all handlers of a topic have decided.
-pub(crate) fn take(
+pub(crate) fn apply(
     turn: &mut Turn,
     jobs: &mut Jobs,
     topic: TopicId,

@@ -28,7 +28,7 @@ pub(crate) fn ask_next(
 ) {
     let Some(id) = ids.pop_front() else { return };
     turn.agenda.push(Work::AskPriorities(ids));
-    jobs.touch(&mut turn.effects, id);
+    jobs.tidy_later(&mut turn.effects, id);
     pushing::push(
         &mut turn.agenda,
         plugins,

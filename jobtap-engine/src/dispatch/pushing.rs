@@ -24,7 +24,8 @@ pub(crate) fn push(agenda: &mut Agenda, plugins: &Plugins, frame: Frame) {
 /// Adds to a frame the shadows that are called alongside its handlers, if there are any.
 pub(crate) fn add_shadows(shadows: &Shadows, frame: &mut Frame) {
     if !shadows.is_empty() {
-        frame.watch = watch::begin(shadows, frame, frame.handlers.as_deref().unwrap_or_default());
+        frame.shadow_calls =
+            watch::begin(shadows, frame, frame.handlers.as_deref().unwrap_or_default());
     }
 }
 
@@ -37,7 +38,8 @@ pub(crate) fn push_with_shadows(
 ) {
     let mut frame = Frame { handlers: Some(handlers), ..frame };
     add_shadows(&plugins.shadows, &mut frame);
-    if frame.watch.is_some() || frame.handlers.as_ref().is_some_and(|list| !list.is_empty()) {
+    if frame.shadow_calls.is_some() || frame.handlers.as_ref().is_some_and(|list| !list.is_empty())
+    {
         agenda.push(Work::Frame(Box::new(frame)));
     }
 }

@@ -16,7 +16,7 @@ pub use time_limit::end_of_started;
 
 use self::config::ExecConfig;
 use super::alloc::{Allocation, node_events};
-use super::api::{Effect, Effects, Exception, ExecCommand, ExecEvent, ExecStart, JobLog};
+use super::api::{Effect, Effects, ExecCommand, ExecEvent, ExecStart, JobLog, RaisedException};
 use super::jobs::{Applied, Jobs, Phase, Reattach, Record};
 use super::timers::Timers;
 use super::turn::Turn;
@@ -121,7 +121,7 @@ fn catch_up(turn: &mut Turn, jobs: &mut Jobs, timers: &mut Timers, config: ExecC
 
 /// Handles a report. A report that says nothing new is dropped, so that the executor can repeat one that may not have
 /// arrived.
-pub(super) fn report(
+pub(super) fn handle_report(
     turn: &mut Turn,
     jobs: &mut Jobs,
     alloc: &mut Allocation,
@@ -159,7 +159,7 @@ pub(super) fn report(
                 if let Some(ranks) = left_behind(jobs, id) {
                     node_events::drain_for_owner(turn, alloc, timers, &ranks, &reason);
                 }
-                raise(turn, jobs, id, &Exception::new("exec", 0, note));
+                raise(turn, jobs, id, &RaisedException::new("exec", 0, note));
             }
         }
         ExecEvent::Unkillable { id, ranks, reason } => {
@@ -255,7 +255,7 @@ fn still_held(jobs: &Jobs, id: JobId, ranks: &Idset) -> Option<Idset> {
 
 /// Posts an exception that the executor reports. It is ignored for a job that is ending anyway, which the executor may
 /// no longer know.
-fn raise(turn: &mut Turn, jobs: &mut Jobs, id: JobId, exception: &Exception) {
+fn raise(turn: &mut Turn, jobs: &mut Jobs, id: JobId, exception: &RaisedException) {
     if jobs.state(id) != Some(State::Run) || !is_executing(jobs, id) {
         return;
     }

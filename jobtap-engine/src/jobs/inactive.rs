@@ -38,13 +38,13 @@ impl Inactive {
 
     /// The job that became inactive last, with the time.
     pub(crate) fn newest(&self) -> Option<(Timestamp, JobId)> {
-        self.by_end.last().copied().map(with_time)
+        self.by_end.last().map(|(end, id)| (time(*end), *id))
     }
 
     /// The job that became inactive before this one, with the time.
     pub(crate) fn before(&self, end: Timestamp, id: JobId) -> Option<(Timestamp, JobId)> {
         let this = (end.as_secs().to_bits(), id);
-        self.by_end.range(..this).next_back().copied().map(with_time)
+        self.by_end.range(..this).next_back().map(|(end, id)| (time(*end), *id))
     }
 
     /// The jobs that became inactive at this time or later, the last one first.
@@ -68,8 +68,9 @@ impl Inactive {
     }
 }
 
-fn with_time((end, id): (u64, JobId)) -> (Timestamp, JobId) {
-    (Timestamp::from_secs(f64::from_bits(end)), id)
+/// The time whose bits are the key of a job.
+fn time(end: u64) -> Timestamp {
+    Timestamp::from_secs(f64::from_bits(end))
 }
 
 #[cfg(test)]

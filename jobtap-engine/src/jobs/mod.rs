@@ -51,7 +51,7 @@ use inactive::Inactive;
 use pending_events::SpareQueues;
 use records::Records;
 
-/// The number of jobs that may be touched in one turn before they are tidied.
+/// The number of jobs that may change in one turn before they are tidied.
 const TIDY_AFTER: usize = 4096;
 
 /// All jobs, by id.
@@ -65,7 +65,7 @@ pub(super) struct Jobs {
     /// The greatest id that was ever given, even before the last restart.
     pub(super) newest_id: Option<JobId>,
     /// Jobs that something has happened to since the last [`tidy`](Self::tidy).
-    touched: Vec<JobId>,
+    untidy: Vec<JobId>,
     /// Inactive jobs whose summaries were read since the last [`tidy`](Self::tidy).
     read: RefCell<Vec<JobId>>,
     /// Those of the jobs in `read` that may have been changed.
@@ -118,7 +118,7 @@ impl Default for Jobs {
             counts: AllCounts::default(),
             ids: IdGenerator::new(None),
             newest_id: None,
-            touched: Vec::new(),
+            untidy: Vec::new(),
             read: RefCell::default(),
             changed: Vec::new(),
             attributions: AllAttributions::default(),
@@ -305,7 +305,7 @@ impl Jobs {
     }
 
     /// Notes that no event of a job waits, and reuses its queue.
-    pub(super) fn rest(&mut self, id: JobId) {
+    pub(super) fn go_idle(&mut self, id: JobId) {
         if let Some(record) = self.records.get_mut(id) {
             record.pending_events.busy = false;
             if let Some(queue) = record.pending_events.take_empty() {
@@ -373,19 +373,19 @@ impl Jobs {
 
     /// Notes that something has happened to a job, so that [`tidy`](Self::tidy) looks at it.
     ///
-    /// One input may touch every job; tidying after every [`TIDY_AFTER`] of them bounds the memory.
-    pub(super) fn touch(&mut self, effects: &mut Effects, id: JobId) {
-        self.touched.push(id);
-        if self.touched.len() > TIDY_AFTER {
+    /// One input may change every job; tidying after every [`TIDY_AFTER`] of them bounds the memory.
+    pub(super) fn tidy_later(&mut self, effects: &mut Effects, id: JobId) {
+        self.untidy.push(id);
+        if self.untidy.len() > TIDY_AFTER {
             self.tidy(effects);
         }
     }
 
-    /// Frees memory of the jobs that were touched: turns inactive ones into summaries, and stores summaries that are
-    /// new or changed.
+    /// Frees memory of the jobs to which something has happened: turns inactive ones into summaries, and stores
+    /// summaries that are new or changed.
     pub(super) fn tidy(&mut self, effects: &mut Effects) {
-        let mut touched = std::mem::take(&mut self.touched);
-        for id in touched.drain(..) {
+        let mut untidy = std::mem::take(&mut self.untidy);
+        for id in untidy.drain(..) {
             match self.summarize(id) {
                 Some(summary) => effects.writes.push(Write::Inactive { id, summary }),
                 None => {
@@ -396,7 +396,7 @@ impl Jobs {
             }
         }
         // The list's allocation is used again in the next turn.
-        self.touched = touched;
+        self.untidy = untidy;
         for (id, summary) in self.close_summaries() {
             effects.writes.push(Write::Inactive { id, summary });
         }

@@ -51,7 +51,7 @@ fn act_in_sched(turn: &mut Turn, jobs: &mut Jobs, alloc: &mut Allocation, id: Jo
     let bypass =
         record.set_flags.alloc_bypass && record.job.priority().is_some_and(|value| value > 0);
     if !bypass {
-        return schedule::enqueue_job(turn, jobs, alloc, id);
+        return schedule::place_in_queue(turn, jobs, alloc, id);
     }
     let ready =
         record.job.kept().resources.is_some() && !record.pending_events.contains(&Name::Alloc);
@@ -134,7 +134,7 @@ fn act_in_inactive(
 
 /// Calls `job.inactive-add`, then `job.destroy`.
 pub(crate) fn show_inactive(turn: &mut Turn, jobs: &mut Jobs, plugins: &Plugins, id: JobId) {
-    jobs.touch(&mut turn.effects, id);
+    jobs.tidy_later(&mut turn.effects, id);
     plugins.notify(&mut turn.agenda, TopicId::JobDestroy, id, Cause::None);
     plugins.notify(&mut turn.agenda, TopicId::JobInactiveAdd, id, Cause::None);
 }

@@ -33,8 +33,8 @@ pub(super) fn apply_next(core: &mut Core, id: JobId) {
         due.then(|| exec::LAST_RELEASE.at(core.turn.clock.now))
     });
     let Some(mut entry) = next else {
-        core.jobs.rest(id);
-        return core.jobs.touch(&mut core.turn.effects, id);
+        core.jobs.go_idle(id);
+        return core.jobs.tidy_later(&mut core.turn.effects, id);
     };
     // The `finish` of a job that ended while no manager ran keeps its own time, so that the job's usage is known.
     let started = record.job.t_start();

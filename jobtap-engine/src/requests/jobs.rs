@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::slurm::begin;
 use crate::agenda::{Agenda, Work};
-use crate::api::{Cred, Effects, Exception, ReplyTo, RequestError};
+use crate::api::{Cred, Effects, RaisedException, ReplyTo, RequestError};
 use crate::core::Core;
 use crate::eventlog::{Event, EventEntry, Raised};
 use crate::exec;
@@ -51,7 +51,7 @@ pub(super) fn raise(
     jobs: &mut Jobs,
     cred: Cred,
     id: JobId,
-    exception: &Exception,
+    exception: &RaisedException,
 ) -> Result<(), RequestError> {
     let severity = check_exception(exception)?;
     let guests = "guests can only raise exceptions on their own jobs";
@@ -66,7 +66,7 @@ fn post_exception(
     userid: Uid,
     id: JobId,
     severity: u8,
-    exception: &Exception,
+    exception: &RaisedException,
 ) {
     let raised = Raised::new(&exception.kind, severity, &exception.note, userid);
     jobs.post(turn, id, Event::Exception(raised));
@@ -80,7 +80,7 @@ pub(super) fn raise_all(
     dry_run: bool,
     userid: Option<Uid>,
     states: StateSet,
-    exception: &Exception,
+    exception: &RaisedException,
 ) -> Result<Value, RequestError> {
     let severity = check_exception(exception)?;
     if !cred.owner && userid != Some(cred.userid) {
@@ -256,7 +256,7 @@ fn check_signal(signum: i64) -> Result<Signal, RequestError> {
 }
 
 /// Checks severity and type by RFC 21; returns the severity.
-fn check_exception(exception: &Exception) -> Result<u8, RequestError> {
+fn check_exception(exception: &RaisedException) -> Result<u8, RequestError> {
     let severity = u8::try_from(exception.severity)
         .ok()
         .filter(|severity| *severity <= 7)

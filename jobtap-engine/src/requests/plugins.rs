@@ -139,7 +139,7 @@ pub(super) fn configure(core: &mut Core, config: Value) -> Result<Vec<String>, R
     core.alloc.queues.reconfigure(queues);
     core.alloc.alloc_queues.replace(alloc_queues);
     core.exec = exec;
-    schedule::enqueue_all(&mut core.turn, &mut core.jobs, &mut core.alloc);
+    schedule::place_all_in_queues(&mut core.turn, &mut core.jobs, &mut core.alloc);
     purge::arm_heartbeat(&mut core.turn, &mut core.jobs, &mut core.timers);
     for key in loaded {
         introduce_jobs(&mut core.turn.agenda, &core.jobs, &core.plugins, key);

@@ -64,7 +64,7 @@ pub(super) fn start(
         false => core.alloc.queues.stop(target, reason, !nocheckpoint)?,
     }
     checkpoint(&mut core.turn.effects, &core.jobs, &core.alloc.queues);
-    schedule::enqueue_all(&mut core.turn, &mut core.jobs, &mut core.alloc);
+    schedule::place_all_in_queues(&mut core.turn, &mut core.jobs, &mut core.alloc);
     Ok(json!({}))
 }
 

@@ -34,10 +34,10 @@ pub(super) fn request(
     let taken = false.into();
     let request = ServiceRequest { cred, payload, to: reply, streaming, taken };
     let answered = shadow::services::show(core, &bound, &request);
-    let Called { result, commands } =
-        call_one(core, &bound, TopicId::Own, Detail::Request(&request));
+    let called = call_one(core, &bound, TopicId::Unlisted, Detail::Request(&request));
     let (shadows, now) = (&mut core.plugins.shadows, core.turn.clock.now);
-    shadow::services::finish(now, &core.jobs, shadows, answered, &bound, (&result, &commands));
+    shadow::services::finish(now, &core.jobs, shadows, answered, &bound, &called);
+    let Called { result, commands } = called;
     match result {
         Ok(outcome) => match outcome.decisions().reply {
             Some(response) => core.turn.effects.reply(reply, Ok(response)),
@@ -65,7 +65,7 @@ fn find(plugins: &Plugins, topic: &str, cred: Cred) -> Result<BoundHandler, Requ
         let name = name.strip_prefix('.').unwrap_or(name);
         bound.entry().topic == "service" && plugin == name && method == bound.entry().key
     };
-    let handlers = plugins.stack.handlers(TopicId::Own);
+    let handlers = plugins.stack.handlers(TopicId::Unlisted);
     let bound = handlers.and_then(|list| list.iter().find(named)).ok_or_else(unknown)?;
     if bound.entry().role == Role::Owner {
         owner_only(cred)?;
@@ -83,7 +83,7 @@ fn find(plugins: &Plugins, topic: &str, cred: Cred) -> Result<BoundHandler, Requ
 fn suggestion(plugins: &Plugins, topic: &str, cred: Cred) -> String {
     let Some(wanted) = topic.strip_prefix("job-manager.") else { return String::new() };
     let (plugin, method) = wanted.split_once('.').unwrap_or((wanted, ""));
-    let handlers = plugins.stack.handlers(TopicId::Own);
+    let handlers = plugins.stack.handlers(TopicId::Unlisted);
     let services = || {
         let all = handlers.into_iter().flat_map(|list| list.iter());
         let open = all.filter(|bound| {

@@ -36,15 +36,15 @@ fn denied(text: &str) -> RequestError {
 pub(super) fn submit(core: &mut Core, reply: ReplyTo, cred: Cred, submission: Submission) {
     match check_options(cred, &submission) {
         Err(error) => core.turn.effects.reply(reply, Err(error)),
-        Ok(options)
+        Ok((urgency, flags))
             // If queues are restricted the user has to be looked up, and the request waits there until this is done.
             if core.plugins.stack.handles(TopicId::SlurmJobSubmit)
                 || access::is_restricted(core, cred) =>
         {
-            begin::begin_submit(core, reply, cred, Box::new(submission), options);
+            begin::begin_submit(core, reply, cred, Box::new(submission), urgency, flags);
         }
         Ok((urgency, flags)) => {
-            let checked = Checked::new(submission, (urgency, flags));
+            let checked = Checked::new(submission, urgency, flags);
             take_to_gates(core, Submitter { reply, messages: Vec::new() }, cred, checked);
         }
     }
@@ -56,7 +56,7 @@ pub(super) fn resubmit(core: &mut Core, reply: ReplyTo, cred: Cred, submission: 
     match check_options(Cred { owner: true, ..cred }, &submission) {
         Err(error) => core.turn.effects.reply(reply, Err(error)),
         Ok((urgency, flags)) => {
-            let checked = Checked::new(submission, (urgency, flags));
+            let checked = Checked::new(submission, urgency, flags);
             let checked = Checked { admitted_before: true, ..checked };
             take_to_gates(core, Submitter { reply, messages: Vec::new() }, cred, checked);
         }
@@ -75,7 +75,7 @@ pub(super) struct Checked {
 }
 
 impl Checked {
-    pub(super) const fn new(submission: Submission, (urgency, flags): (Urgency, Flags)) -> Self {
+    pub(super) const fn new(submission: Submission, urgency: Urgency, flags: Flags) -> Self {
         Self { submission, urgency, flags, new_environment: false, admitted_before: false }
     }
 }

@@ -44,7 +44,7 @@ pub(super) fn update(
         {
             begin::begin_update(core, reply, cred, id, updates);
         }
-        Ok(()) => ask_plugins(core, (reply, Vec::new()), cred, id, (updates, Map::new())),
+        Ok(()) => ask_plugins(core, reply, Vec::new(), cred, id, Updates::wanted(updates)),
     }
 }
 
@@ -54,15 +54,31 @@ fn names_queue(updates: &Map<String, Value>) -> bool {
     updates.keys().any(|key| QUEUE.starts_with(key.as_str()))
 }
 
-/// Asks the plugins of each key that the user wants to change. Changes that plugins have `added` before need no plugin
-/// for their keys, but they need `job.validate`.
+/// The new values of a request, by path.
+pub(super) struct Updates {
+    /// Those that the user wants, as plugins have changed them.
+    pub(super) wanted: Map<String, Value>,
+    /// Those that plugins have added. They need no plugin for their keys, but they need `job.validate`.
+    pub(super) added: Map<String, Value>,
+}
+
+impl Updates {
+    /// What the user wants, to which no plugin has added anything.
+    pub(super) fn wanted(wanted: Map<String, Value>) -> Self {
+        Self { wanted, added: Map::new() }
+    }
+}
+
+/// Asks the plugins of each key that the user wants to change.
 pub(super) fn ask_plugins(
     core: &mut Core,
-    (reply, messages): (ReplyTo, Vec<String>),
+    reply: ReplyTo,
+    messages: Vec<String>,
     cred: Cred,
     id: JobId,
-    (updates, added): (Map<String, Value>, Map<String, Value>),
+    updates: Updates,
 ) {
+    let Updates { wanted: updates, added } = updates;
     let undecided = updates.keys().cloned().collect();
     let update = JobspecUpdate {
         reply,

@@ -27,7 +27,7 @@ use crate::topic::TopicId;
 use budget::Budget;
 use findings::Findings;
 use later::Later;
-pub(super) use watched::Watch;
+pub(super) use watched::ShadowCalls;
 
 /// The shadows, in the order in which they were loaded.
 #[derive(Debug, Default)]

@@ -4,16 +4,16 @@ use super::compare::LiveTranscript;
 use crate::host::{Handlers, PluginKey};
 use crate::transcript::Transcript;
 
-/// The shadows of one dispatch, and what the live plugins have answered so far.
+/// The calls of shadows in one dispatch, and what the live plugins have answered so far.
 #[derive(Debug, Default)]
-pub(crate) struct Watch {
-    pub(crate) shadows: Vec<Watched>,
+pub(crate) struct ShadowCalls {
+    pub(crate) shadows: Vec<ShadowCall>,
     pub(crate) live: Vec<LiveTranscript>,
 }
 
-/// A shadow in a dispatch.
+/// What one shadow is called for in a dispatch.
 #[derive(Debug)]
-pub(crate) struct Watched {
+pub(crate) struct ShadowCall {
     pub(crate) key: PluginKey,
     pub(crate) handlers: Handlers,
     /// The index of the live handler before which the shadow is called.

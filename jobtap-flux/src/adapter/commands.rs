@@ -259,8 +259,8 @@ impl<F: Flux> Adapter<F> {
                 }
                 Ok(())
             }
-            Command::Spawn(task) => {
-                self.spawn(task);
+            Command::Spawn(future) => {
+                self.spawn(future);
                 Ok(())
             }
             Command::BeginWork(work) => {

@@ -147,7 +147,7 @@ impl<F: Flux> Host for Frame<'_, F> {
                 looked_up: FrozenMap::new(),
             };
             let detail = Detail::Own(payload);
-            let args = Args { host: &inner, topic: TopicId::Own, job, detail };
+            let args = Args { host: &inner, topic: TopicId::Unlisted, job, detail };
             let result = bound.call(&args, &self.adapter.ticks).0;
             match result.as_ref().map_err(|fault| &**fault) {
                 Ok(_) | Err(Fault::Busy) => {}
@@ -287,7 +287,7 @@ impl<F: Flux> Adapter<F> {
         call: impl for<'a> FnOnce(&mut dyn Any, &'a Args<'a>),
     ) {
         let (called, buffer) = self.in_frame(plugin, Subject::None, |host, _| {
-            let args = Args::new(host, TopicId::Own);
+            let args = Args::new(host, TopicId::Unlisted);
             plugin.call_outside_topics(&self.ticks, |plugin| call(plugin, &args))
         });
         // `None` if the plugin is being called, which is impossible: during a callback the reactor runs nothing else.

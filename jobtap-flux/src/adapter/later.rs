@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use jobtap_core::host::{JobWork, PluginKey, RemoteCall, RemoteWork, Task, TimerKey};
+use jobtap_core::host::{JobWork, PluginFuture, PluginKey, RemoteCall, RemoteWork, TimerKey};
 use jobtap_core::job::Timestamp;
 
 use super::Adapter;
@@ -118,17 +118,17 @@ impl<F: Flux> Adapter<F> {
 
     /// Starts the work of an asynchronous handler.
     pub(super) fn begin_work(&self, plugin: PluginKey, work: JobWork) {
-        let JobWork { job, what, kind, run_on, abort, task } = work;
-        let begins = self.mirror.borrow_mut().begin_work(plugin, job, what, (kind, run_on), abort);
+        let JobWork { job, what, kind, run_on, abort, future } = work;
+        let begins = self.mirror.borrow_mut().begin_work(plugin, job, what, kind, run_on, abort);
         if begins {
-            self.spawn(task);
+            self.spawn(future);
         }
     }
 
     /// Runs a future. The runtime exists, since it is started before any plugin is built.
-    pub(super) fn spawn(&self, task: Task) {
+    pub(super) fn spawn(&self, future: PluginFuture) {
         if let Some(runtime) = self.runtime.get() {
-            runtime.spawn(task);
+            runtime.spawn(future);
         }
     }
 }

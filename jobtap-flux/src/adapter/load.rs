@@ -166,7 +166,7 @@ pub(crate) fn topics(linked: &[&'static PluginDescriptor]) -> Vec<String> {
     };
     for entry in linked.iter().flat_map(|plugin| plugin.handlers) {
         match entry.id {
-            TopicId::Own | TopicId::Unload | TopicId::JobEvent => {}
+            TopicId::Unlisted | TopicId::Unload | TopicId::JobEvent => {}
             TopicId::JobState => STATES.iter().for_each(|state| add(state)),
             TopicId::JobAny => ANY.iter().chain(&STATES).for_each(|topic| add(topic)),
             _ => add(&entry.full_name()),
@@ -210,7 +210,7 @@ const ANY: [&str; 8] = [
 /// Returns the order in which Flux introduces the existing jobs to the plugins.
 pub(crate) fn load_order(linked: &[&'static PluginDescriptor]) -> Option<&'static str> {
     linked.iter().find_map(|plugin| match plugin.load_order {
-        IntroductionOrder::None => None,
+        IntroductionOrder::ById => None,
         IntroductionOrder::State => Some("state"),
         IntroductionOrder::StateReversed => Some("-state"),
     })

@@ -36,7 +36,7 @@ impl<F: Flux> Adapter<F> {
         self.open.borrow_mut().requests.insert(to, open);
         let detail = Detail::Request(&request);
         let Called { result, commands, .. } =
-            self.call_one(&bound, TopicId::Own, Subject::None, detail);
+            self.call_one(&bound, TopicId::Unlisted, Subject::None, detail);
         match result {
             Ok(outcome) => {
                 if let Some(response) = outcome.decisions().reply {

@@ -7,7 +7,7 @@ use std::io;
 use std::rc::Rc;
 
 use jobtap_core::eventlog::{Event, EventEntry, Name, Raised};
-use jobtap_core::host::{BlockingCommand, PluginKey, ProcessCommand, ReplyTo, Task};
+use jobtap_core::host::{BlockingCommand, PluginFuture, PluginKey, ProcessCommand, ReplyTo};
 use jobtap_core::job::{JobId, State, Timestamp, merge_annotations};
 use jobtap_core::jobspec::path;
 use jobtap_core::plugin::Level;
@@ -194,8 +194,8 @@ pub(super) struct Work {
 }
 
 impl Workers for Rc<Work> {
-    fn spawn(&self, task: Task) {
-        self.tasks.borrow_mut().spawn(task);
+    fn spawn(&self, future: PluginFuture) {
+        self.tasks.borrow_mut().spawn(future);
     }
 
     fn process(&self, _: PluginKey, command: ProcessCommand) {

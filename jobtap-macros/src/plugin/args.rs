@@ -181,7 +181,7 @@ fn load(value: &Expr) -> syn::Result<Load> {
 fn load_order(value: &Expr) -> syn::Result<IntroductionOrder> {
     let text = arguments::string(value, "`load_order`")?;
     match text.value().as_str() {
-        "none" => Ok(IntroductionOrder::None),
+        "none" => Ok(IntroductionOrder::ById),
         "state" => Ok(IntroductionOrder::State),
         "-state" => Ok(IntroductionOrder::StateReversed),
         other => Err(syn::Error::new(

@@ -131,7 +131,7 @@ fn descriptor(plugin: &Plugin, own: &[&Path], krate: &TokenStream, p: &TokenStre
     };
     let (before, after) = (&args.before, &args.after);
     let load_order = match args.load_order {
-        IntroductionOrder::None => quote!(None),
+        IntroductionOrder::ById => quote!(ById),
         IntroductionOrder::State => quote!(State),
         IntroductionOrder::StateReversed => quote!(StateReversed),
     };

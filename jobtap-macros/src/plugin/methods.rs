@@ -7,7 +7,7 @@ use syn::{Attribute, ImplItem, ImplItemFn, ItemImpl, Meta, parse_quote};
 use super::model::{
     Build, Clash, Handler, Init, Methods, OnKind, OnTopic, PluginArgs, Policy, both,
 };
-use super::{body, handler, on, params, service, signature};
+use super::{body_lints, handler, on, params, service, signature};
 use crate::errors::ErrorSink;
 
 /// The attributes that mark a method.
@@ -51,7 +51,7 @@ fn add(
     if let Some(other) = others.iter().find(|other| !(is_on(first) && is_on(other))) {
         errors.push(two_roles(first, other));
     }
-    if let Some(error) = body::check(method) {
+    if let Some(error) = body_lints::check(method) {
         errors.push(error);
     }
     // Handlers take `Cx` and the like by value, and most only look into them.

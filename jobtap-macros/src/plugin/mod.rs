@@ -9,7 +9,7 @@
 //! writes the code. The types that they pass on are in `model`.
 
 mod args;
-mod body;
+mod body_lints;
 mod expand;
 mod handler;
 mod methods;

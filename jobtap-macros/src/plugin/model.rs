@@ -54,7 +54,7 @@ pub(crate) enum Load {
 #[derive(Clone, Copy, Default)]
 pub(crate) enum IntroductionOrder {
     #[default]
-    None,
+    ById,
     State,
     StateReversed,
 }

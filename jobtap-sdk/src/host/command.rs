@@ -19,7 +19,7 @@ use super::prep::PrepFailure;
 use super::process::ProcessCommand;
 use super::service::{ReplyTo, ServiceError};
 use super::slurm::{RequestAnswer, RequestKey, RequestWork};
-use super::task::Task;
+use super::task::PluginFuture;
 use crate::job::{JobFlag, JobId, Signal, Timestamp, Urgency};
 use crate::jobspec::Dependency;
 use crate::resource::Idset;
@@ -282,7 +282,7 @@ pub enum Command {
         key: TimerKey,
     },
     /// Run a future off the manager's thread, after the events of the callback are durable.
-    Spawn(Task),
+    Spawn(PluginFuture),
     /// A poll of a future took long; the host logs it if it exceeded the time budget.
     PollTook {
         /// The topic of the asynchronous handler, or `spawn`.
@@ -357,7 +357,7 @@ pub struct JobWork {
     /// Aborts the work.
     pub abort: AbortHandle,
     /// The work.
-    pub task: Task,
+    pub future: PluginFuture,
 }
 
 /// The description of the work of an asynchronous handler: `PLUGIN.METHOD`, and for a dependency

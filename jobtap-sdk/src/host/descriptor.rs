@@ -111,7 +111,7 @@ pub enum Load {
 pub enum IntroductionOrder {
     /// By id.
     #[default]
-    None,
+    ById,
     /// By state, from DEPEND to CLEANUP, then by id.
     State,
     /// By state, from CLEANUP to DEPEND, then by id.

@@ -84,7 +84,7 @@ pub use service::{ReplyTo, Role, ServiceRequest};
 pub use setup_error::SetupError;
 pub use slurm::{RequestAnswer, RequestKey, RequestWork, SlurmRequest};
 pub use stack::{BoundHandler, CallResult, Fault, Handlers, LoadedPlugin, Stack};
-pub use task::{Origin, TIME_BUDGET, Task, over_budget};
+pub use task::{Origin, PluginFuture, TIME_BUDGET, over_budget};
 pub use update::UpdateDecision;
 
 // For the engine alone.

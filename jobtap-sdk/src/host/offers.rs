@@ -354,6 +354,7 @@ pub const CALL_OFFERS: &[CallOffers] = &[
 fn row_of(method: &str) -> &str {
     match method {
         "dependency_add_to" => "dependency_add",
+        "dependency_remove_of" => "dependency_remove",
         "epilog_start_of" => "epilog_start",
         "epilog_reopen" => "prolog_reopen",
         "fail" | "fail_job" => "raise",

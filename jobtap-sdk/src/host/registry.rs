@@ -252,7 +252,7 @@ mod tests {
             load: Load::Auto,
             before,
             after,
-            load_order: crate::host::IntroductionOrder::None,
+            load_order: crate::host::IntroductionOrder::ById,
             schema: || None,
             reads: |_| false,
             new: |_| Err(ConfError::new("a test does not build it")),

@@ -9,7 +9,7 @@ use std::fmt;
 
 use futures_util::future::AbortHandle;
 
-use super::task::Task;
+use super::task::PluginFuture;
 use crate::job::Uid;
 use crate::slurm::{JobDescriptor, JobRecord, Partition, SlurmError};
 
@@ -62,7 +62,7 @@ pub struct RequestWork {
     /// Aborts the work.
     pub abort: AbortHandle,
     /// The work.
-    pub task: Task,
+    pub future: PluginFuture,
 }
 
 impl fmt::Debug for RequestWork {

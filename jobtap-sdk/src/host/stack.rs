@@ -397,7 +397,7 @@ impl Stack {
     /// The handlers of an author's own topic.
     pub fn own(&self, name: &str) -> Handlers {
         let named = |bound: &&BoundHandler| bound.entry.topic == name;
-        let all = self.handlers(TopicId::Own).into_iter().flat_map(|list| list.iter());
+        let all = self.handlers(TopicId::Unlisted).into_iter().flat_map(|list| list.iter());
         all.filter(named).cloned().collect()
     }
 

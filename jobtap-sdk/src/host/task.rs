@@ -13,7 +13,7 @@ use crate::job::JobId;
 
 /// A future that the host runs for a plugin. Its polls are metered like callbacks: a poll that takes long delays
 /// the other futures of the plugin.
-pub struct Task {
+pub struct PluginFuture {
     origin: Origin,
     remote: RemoteHandle,
     future: Careful<Pin<Box<dyn Future<Output = ()> + Send>>>,
@@ -52,8 +52,8 @@ pub fn over_budget(what: impl fmt::Display, milliseconds: u64, budget: u64) -> S
     format!("{what}: took {took} s, more than its budget of {budget} s")
 }
 
-impl Task {
-    /// Makes a task from a future of this handle's plugin.
+impl PluginFuture {
+    /// Wraps a future of this handle's plugin.
     pub fn new(
         remote: &RemoteHandle,
         topic: &'static str,
@@ -71,7 +71,7 @@ impl Task {
     }
 }
 
-impl Future for Task {
+impl Future for PluginFuture {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -90,8 +90,8 @@ impl Future for Task {
     }
 }
 
-impl fmt::Debug for Task {
+impl fmt::Debug for PluginFuture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Task").field(&self.origin).finish()
+        f.debug_tuple("PluginFuture").field(&self.origin).finish()
     }
 }

@@ -34,7 +34,7 @@ pub trait Topic: TopicSet + Sized {
     /// What happens to a job when a handler fails here.
     const ON_FAILURE: OnFailure;
 
-    /// The topic as a value; [`TopicId::Own`] for an author's own.
+    /// The topic as a value; [`TopicId::Unlisted`] for an author's own.
     const ID: TopicId;
 }
 

@@ -32,7 +32,7 @@ macro_rules! declare {
         /// The indices of the topics in [`TOPICS`].
         enum Index {
             $( $name, )*
-            Own,
+            Unlisted,
         }
 
         // Named as the types are: `TopicId::JobNew` is the value of `JobNew`.
@@ -42,8 +42,8 @@ macro_rules! declare {
                 #[doc = concat!("`", $string, "`")]
                 pub const $name: TopicId = TopicId(Index::$name as u8);
             )*
-            /// A topic of an author's own, known by its name.
-            pub const Own: TopicId = TopicId(Index::Own as u8);
+            /// What is not in [`TOPICS`] but looked up by its name: authors' own topics, and plugin services.
+            pub const Unlisted: TopicId = TopicId(Index::Unlisted as u8);
         }
 
         /// Every topic of the job manager, in the order of a job's life.
@@ -108,14 +108,14 @@ impl std::fmt::Debug for TopicId {
 
 impl TopicId {
     /// The number of topics that the job manager has.
-    pub const COUNT: usize = TopicId::Own.index();
+    pub const COUNT: usize = TopicId::Unlisted.index();
 
-    /// Returns the topic's index in [`TOPICS`]. An author's own topics have the index after the last.
+    /// Returns the topic's index in [`TOPICS`]. Unlisted topics have the index after the last.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// Returns the topic's properties; `None` for an author's own topic.
+    /// Returns the topic's properties; `None` for [`Unlisted`](Self::Unlisted).
     pub fn info(self) -> Option<&'static TopicInfo> {
         TOPICS.get(self.index())
     }
@@ -167,7 +167,7 @@ impl Topic for Service {
     const NAME: &'static str = "service";
     const ON_FAILURE: OnFailure = OnFailure::Reject;
     // Services and authors' own topics share one id and one list of handlers: both are looked up by name.
-    const ID: TopicId = TopicId::Own;
+    const ID: TopicId = TopicId::Unlisted;
 }
 impl HasRequest for Service {}
 impl ReturnsReply for Service {}

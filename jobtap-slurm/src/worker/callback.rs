@@ -121,7 +121,7 @@ impl Host for Callback<'_> {
                 noted: RefCell::default(),
             };
             let detail = Detail::Own(payload);
-            let args = Args { host: &inner, topic: TopicId::Own, job, detail };
+            let args = Args { host: &inner, topic: TopicId::Unlisted, job, detail };
             let (result, _) = bound.call(&args, &self.core.ticks);
             let fault = result.as_ref().err().map(|fault| &**fault);
             let (asked, noted) = inner.asked(fault);

@@ -4,8 +4,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use jobtap_core::host::{
-    BlockingCommand, Command, PluginKey, RemoteCall, RemoteWork, TIME_BUDGET, Task, TimerKey,
-    WorkKind, over_budget,
+    BlockingCommand, Command, PluginFuture, PluginKey, RemoteCall, RemoteWork, TIME_BUDGET,
+    TimerKey, WorkKind, over_budget,
 };
 use jobtap_core::job::Timestamp;
 use jobtap_core::plugin::Level;
@@ -27,7 +27,7 @@ impl Core {
         match command {
             Command::UserMessage { request, text } => self.note_message(request, text),
             Command::BeginRequestWork(work) => {
-                self.begin_request_work(plugin, work.request, work.abort, work.task);
+                self.begin_request_work(plugin, work.request, work.abort, work.future);
             }
             Command::AnswerRequest { request, answer } => {
                 self.take_answer(plugin, request, answer);
@@ -36,7 +36,7 @@ impl Core {
                 if matches!(work.kind, WorkKind::Verdict | WorkKind::Priority) =>
             {
                 let request = job::request_of(work.job);
-                self.begin_request_work(plugin, request, work.abort, work.task);
+                self.begin_request_work(plugin, request, work.abort, work.future);
             }
             Command::Verdict { job, verdict } => self.take_verdict(plugin, job, verdict),
             Command::Reprioritize { job, priority } => self.take_priority(plugin, job, priority),
@@ -47,7 +47,7 @@ impl Core {
             }
             Command::BeginWork(work) => {
                 self.begin_prep_work(plugin, work.job, &work.what, work.abort, work.run_on);
-                spawn(work.task);
+                spawn(work.future);
             }
             Command::FinishProlog { job, description, failure, .. }
             | Command::FinishEpilog { job, description, failure, .. } => {
@@ -75,7 +75,7 @@ impl Core {
                     timer.abort();
                 }
             }
-            Command::Spawn(task) => spawn(task),
+            Command::Spawn(future) => spawn(future),
             Command::PollTook { topic, milliseconds, .. } => {
                 if milliseconds > TIME_BUDGET {
                     let what = format_args!("{topic}: a poll of its future");
@@ -138,7 +138,7 @@ impl Core {
 }
 
 /// Runs a future on this thread.
-pub(super) fn spawn(task: Task) {
+pub(super) fn spawn(future: PluginFuture) {
     // The SDK catches panics of the work; the future that waits for its result gets an error.
-    drop(tokio::spawn(task));
+    drop(tokio::spawn(future));
 }

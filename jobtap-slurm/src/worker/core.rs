@@ -169,7 +169,7 @@ impl Core {
             }
             RemoteWork::Call(work) => {
                 let host = self.host(&plugin, None);
-                let args = Args::new(&host, TopicId::Own);
+                let args = Args::new(&host, TopicId::Unlisted);
                 let called = plugin.call_outside_topics(&self.ticks, |plugin| work(plugin, &args));
                 match called {
                     // The plugin is being called, which is impossible here: no message is handled during a callback.

@@ -9,8 +9,8 @@ use std::rc::Rc;
 
 use futures_util::future::AbortHandle;
 use jobtap_core::host::{
-    AsyncError, BoundHandler, Detail, Failure, Fault, Handlers, PluginKey, RequestAnswer,
-    RequestKey, SlurmRequest, Task,
+    AsyncError, BoundHandler, Detail, Failure, Fault, Handlers, PluginFuture, PluginKey,
+    RequestAnswer, RequestKey, SlurmRequest,
 };
 use jobtap_core::job::{JobId, State, Uid};
 use jobtap_core::jobspec::{Jobspec, path};
@@ -254,13 +254,13 @@ impl Core {
         plugin: PluginKey,
         key: RequestKey,
         abort: AbortHandle,
-        task: Task,
+        future: PluginFuture,
     ) {
         let chain = self.chains.get_mut(&key);
         let Some(awaited) = chain.and_then(|chain| chain.awaited.as_mut()) else { return };
         if awaited.0 == plugin {
             awaited.1 = Some(abort);
-            spawn(task);
+            spawn(future);
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use jobtap_core::engine::{Exception, Request};
+use jobtap_core::engine::{RaisedException, Request};
 use jobtap_core::host::Registry;
 use jobtap_core::job::JobId;
 use jobtap_core::jobspec::{Jobspec, JobspecBuilder};
@@ -103,7 +103,7 @@ fn elapsed(
 
 /// Cancels a running job, which is simulated, and lets time pass for what follows at once.
 fn cancel(manager: &mut Offline, id: JobId) -> Result<(), BenchError> {
-    let exception = Exception::new("cancel", 0, "");
+    let exception = RaisedException::new("cancel", 0, "");
     manager.handle(request(Request::Raise { id, exception }))?;
     manager.pass(0.001, |_| Ok(()))
 }

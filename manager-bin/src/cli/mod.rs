@@ -237,7 +237,7 @@ pub fn main() -> ExitCode {
     match matches.and_then(|matches| CommandLine::from_arg_matches(&matches)) {
         Ok(CommandLine { outward, command }) => match outward.is_given() {
             true => nested::outward(outward, command_words(&arguments_of_this_process())),
-            false => dispatch(command),
+            false => run_command(command),
         },
         Err(error) => report_usage(&error),
     }
@@ -255,7 +255,8 @@ pub fn main_of(composition: &'static str) -> ExitCode {
     }
 }
 
-fn dispatch(command: Command) -> ExitCode {
+/// Runs one of the commands.
+fn run_command(command: Command) -> ExitCode {
     match command {
         Command::Start(args) => start::run(args),
         Command::Submit(args) => submit::run(args),

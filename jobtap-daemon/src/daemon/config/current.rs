@@ -20,8 +20,8 @@ use super::{ConfigError, Source};
 use crate::daemon::engine::{EngineHandle, answered};
 use crate::daemon::execution::Execution;
 use crate::daemon::log::Log;
-use crate::daemon::services::access::Access;
-use crate::daemon::services::privacy::Privacy;
+use crate::daemon::rights::access::Access;
+use crate::daemon::rights::privacy::Privacy;
 use crate::rpc::errno::{EINVAL, EIO};
 use crate::rpc::services::config::Loaded;
 use crate::rpc::{RpcError, RpcResult};
@@ -48,8 +48,10 @@ pub(in crate::daemon) struct Configuration {
     /// The configuration at the start of the manager; some of its keys stay in force until the next start.
     pub(in crate::daemon) started: Value,
     pub(in crate::daemon) access: Arc<Access>,
-    /// The state directory and the socket in it, whose modes follow `access`.
-    pub(in crate::daemon) paths: (PathBuf, PathBuf),
+    /// The state directory, whose mode follows `access`.
+    pub(in crate::daemon) statedir: PathBuf,
+    /// The manager's socket, whose mode follows `access`, too.
+    pub(in crate::daemon) socket: PathBuf,
     pub(in crate::daemon) privacy: Arc<Privacy>,
     /// The largest jobspec that is accepted, in bytes.
     pub(in crate::daemon) max_jobspec: AtomicUsize,
@@ -109,7 +111,7 @@ impl Configuration {
         // The engine has written these to the log itself.
         notes.extend(serde_json::from_value::<Vec<String>>(configured).unwrap_or_default());
         self.access.set(settings.access);
-        if let Err(error) = self.access.apply_to(&self.paths.0, &self.paths.1) {
+        if let Err(error) = self.access.apply_to(&self.statedir, &self.socket) {
             let text =
                 format!("the mode of the socket can't follow access.allow-guest-user: {error}");
             self.log.write(Level::Warning, &text);

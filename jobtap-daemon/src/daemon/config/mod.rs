@@ -2,6 +2,12 @@
 
 pub mod check;
 pub(super) mod current;
+#[cfg(feature = "http")]
+pub(super) mod http;
+#[cfg(not(feature = "http"))]
+#[path = "no_http.rs"]
+pub(super) mod http;
+pub(super) mod jobspec_size;
 pub mod keys;
 mod lines;
 pub(super) mod linked_plugins;

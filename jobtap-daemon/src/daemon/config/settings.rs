@@ -4,15 +4,15 @@
 use jobtap_core::settings::{SettingError, setting};
 use serde_json::Value;
 
+use super::http::{HttpError, HttpSettings};
+use super::jobspec_size::{self, MaxJobspecError};
 use super::keys::{Judgement, Plugins, judge};
 use super::place::{self, Step};
 use super::resource::{self, ResourceTableError};
-use crate::daemon::http::{HttpError, HttpSettings};
+use crate::daemon::audit::{self, AuditError};
 use crate::daemon::log::{RingSizeError, ring_size};
-use crate::daemon::services::access::{AccessError, AccessSettings};
-use crate::daemon::services::audit::{self, AuditError};
-use crate::daemon::services::ingest::size::{self, MaxJobspecError};
-use crate::daemon::services::privacy::PrivateMode;
+use crate::daemon::rights::access::{AccessError, AccessSettings};
+use crate::daemon::rights::privacy::PrivateMode;
 use crate::exec::{KillPolicy, KillPolicyError, OutputLimitError, output_limit};
 use crate::store::{StoreSettings, StoreSettingsError};
 
@@ -106,7 +106,7 @@ impl Settings {
             output_limit: output_limit::of_config(config)?,
             access: AccessSettings::read(config)?,
             private_mode: PrivateMode::read(config)?,
-            max_jobspec: size::limit(config)?,
+            max_jobspec: jobspec_size::limit(config)?,
             store: StoreSettings::read(config)?,
         })
     }
@@ -127,7 +127,7 @@ impl Settings {
             problem(setting::<String>(config, "exec.imp").map_err(SettingsError::Imp)),
             problem(AccessSettings::read(config)),
             problem(PrivateMode::read(config)),
-            problem(size::limit(config)),
+            problem(jobspec_size::limit(config)),
             problem(StoreSettings::read(config)),
             problem(HttpSettings::read(config)),
             problem(resource::check_keys(config)),

@@ -13,9 +13,7 @@ mod timers;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use jobtap_core::engine::{
-    Cred, Effect, Effects, Engine, Input, Request, RequestError, TimerId, Write,
-};
+use jobtap_core::engine::{Cred, Effect, Effects, Engine, Input, Request, TimerId, Write};
 use jobtap_core::host::{RemoteCall, RemoteSink, panic_text};
 use jobtap_core::job::Timestamp;
 use serde_json::Value;
@@ -23,6 +21,7 @@ use tokio::sync::oneshot;
 
 use self::intake::{Intake, Source};
 use self::pulse::Pulse;
+pub(super) use self::replies::refusal;
 use self::replies::{Replies, Reply, ReplyStream, Respond, shutting_down};
 use super::failure::Failure;
 use super::log::Log;
@@ -208,12 +207,6 @@ pub(super) async fn answered<T>(
     receiver: impl Future<Output = Result<Result<T, RpcError>, oneshot::error::RecvError>>,
 ) -> Result<T, RpcError> {
     receiver.await.unwrap_or_else(|_| Err(shutting_down()))
-}
-
-/// Converts an engine's refusal for the wire.
-pub(super) fn refusal(error: RequestError) -> RpcError {
-    let RequestError { errno, text, messages } = error;
-    RpcError { errno, text, messages }
 }
 
 /// What the engine's thread uses besides the engine.

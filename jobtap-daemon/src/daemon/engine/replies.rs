@@ -11,7 +11,6 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use super::intake::Source;
-use super::refusal;
 use crate::rpc::errno::{EAGAIN, ENODATA, EOVERFLOW};
 use crate::rpc::{RpcError, RpcResult};
 
@@ -227,6 +226,12 @@ pub(in crate::daemon) fn size(value: &Value) -> usize {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     };
     inside + size_of::<Value>()
+}
+
+/// Converts an engine's refusal for the wire.
+pub(in crate::daemon) fn refusal(error: RequestError) -> RpcError {
+    let RequestError { errno, text, messages } = error;
+    RpcError { errno, text, messages }
 }
 
 /// The refusal of a manager that is shutting down.

@@ -24,11 +24,11 @@ use self::host_limits::HostLimits;
 use self::task_processes::TaskProcesses;
 use super::engine::EngineHandle;
 use super::records::Records;
-use super::services::ingest;
 use crate::exec::{Account, Executor, JobCommand, KillPolicy, Seen, StartJob, TaskProcess};
 use crate::rpc::RpcError;
 use crate::rpc::errno::{EHOSTUNREACH, EINVAL, ENOENT};
 use crate::rpc::uri;
+use crate::store::request;
 
 /// How long the manager of a temporary instance waits for its shepherd to exit. Without jobs the shepherd
 /// exits at once; one that takes longer exits by itself.
@@ -287,7 +287,7 @@ fn start(context: &ExecutionContext, job: ExecStart, account: Option<Account>) {
 
 /// Reports that a job can't be started.
 fn refuse(context: &ExecutionContext, id: JobId, error: &RpcError) {
-    let exception = engine::Exception::new("exec", 0, error.to_string());
+    let exception = engine::RaisedException::new("exec", 0, error.to_string());
     for event in
         [engine::ExecEvent::Exception { id, exception }, engine::ExecEvent::Released { id }]
     {
@@ -397,7 +397,7 @@ pub(super) fn environment_of(records: &Records, id: JobId) -> Result<Map<String,
         serde_json::from_str(&changed).map_err(|error| damaged(ENVIRONMENT, error))?
     } else {
         let token = records.value(id, "J")?.ok_or_else(|| missing("J"))?;
-        let submitted = ingest::jobspec_of(&token).ok_or_else(|| missing("J"))?;
+        let submitted = request::jobspec_of(&token).ok_or_else(|| missing("J"))?;
         let submitted: Submitted =
             serde_json::from_str(&submitted).map_err(|error| damaged("J", error))?;
         submitted.attributes.system.environment

@@ -18,15 +18,16 @@ use tokio::sync::oneshot::error::RecvError;
 
 use super::guard::{Client, malformed};
 use super::places::AtWork;
-use super::responses::{Content, Parts, Refusal, json_response, response, shown};
-use super::{Http, LIFE, Peer};
+use super::responses::{Content, PartedBody, Refusal, json_response, response, shown};
+use super::shared::{Http, LIFE, Peer};
 use crate::daemon::engine::EngineHandle;
+use crate::daemon::request_parts::RequestParts;
+use crate::daemon::rights::privacy::Claim;
 use crate::daemon::server::requests::MAX_PAYLOAD;
 use crate::daemon::server::shares::{Charge, Share};
 use crate::daemon::server::source;
-use crate::daemon::services::job_info::watch::{self, Sink};
-use crate::daemon::services::job_list::Listing;
-use crate::daemon::services::privacy::Claim;
+use crate::daemon::services::eventlog::{self, Sink};
+use crate::daemon::services::listing::Listing;
 use crate::daemon::services::{self, Admitted, Context, PendingResponse};
 use crate::rpc::errno::{EAGAIN, EMSGSIZE, EPERM, ETIMEDOUT};
 use crate::rpc::message::Body;
@@ -67,14 +68,15 @@ impl Drop for Leaving {
 /// Carries out a request to a service.
 pub(super) async fn call(
     http: &Http,
-    (client, peer): (Client, &Peer),
+    client: Client,
+    peer: &Peer,
     topic: &str,
     request: Request<Incoming>,
     at_work: AtWork,
 ) -> Result<Response<Content>, Refusal> {
     let (cred, share) = http.who(client, peer);
     if client == Client::Reader && !services::is_for_readers(topic) && services::is_known(topic) {
-        let words = match http.has_token() {
+        let words = match http.has_token {
             true => format!("{topic} needs the token: Authorization: Bearer TOKEN"),
             false => format!("{topic} needs a token, and none is configured (http.token-file)"),
         };
@@ -89,8 +91,8 @@ pub(super) async fn call(
         Client::Owner => MAX_PAYLOAD,
         Client::Reader => CONTENT_OF_READERS,
     };
-    let (body, charge) = content((topic, most), request, share).await?;
-    let mut admitted = services::admit(&http.parts, (cred, Claim::Nothing), topic, body)?;
+    let (body, charge) = content(topic, most, request, share).await?;
+    let mut admitted = services::admit(&http.parts, cred, Claim::Nothing, topic, body)?;
     let streaming = streaming || admitted.responses == Responses::Stream;
     let place = match admitted.responses {
         Responses::Short | Responses::Long => None,
@@ -111,7 +113,7 @@ pub(super) async fn call(
         Ok(Handled::One(response)) => {
             Arc::clone(&http.parts.audit).recorded(cred, change, response).await
         }
-        Ok(Handled::Body(body)) => return body.into_response(http, (client, cred), held).await,
+        Ok(Handled::Body(body)) => return body.into_response(http, client, cred, held).await,
         Err(error) => Err(error),
     };
     drop(charge);
@@ -140,7 +142,8 @@ fn stream(
 /// Reads the content of a request for this topic, of at most `most` bytes, and charges it to the client's share. No
 /// content counts as an empty object.
 async fn content(
-    (topic, most): (&str, usize),
+    topic: &str,
+    most: usize,
     request: Request<Incoming>,
     share: &Share,
 ) -> Result<(Body, Charge), Refusal> {
@@ -218,14 +221,15 @@ impl Streamed {
     async fn into_response(
         self,
         http: &Http,
-        (client, cred): (Client, Cred),
+        client: Client,
+        cred: Cred,
         held: Held,
     ) -> Result<Response<Content>, Refusal> {
         match self {
             Self::Jobs(listing) => {
                 let listing = listing.await?;
                 let (out, parts) = channel(1);
-                let body = Parts::body(parts, Box::pin(list(listing, out, held)));
+                let body = PartedBody::body(parts, Box::pin(list(listing, out, held)));
                 Ok(response(StatusCode::OK, "application/json", body))
             }
             Self::Events(events) => {
@@ -251,11 +255,11 @@ impl Streamed {
                             },
                             PendingResponse::Eventlog(request) => {
                                 let engine = manager.engine.of_client(source(cred.userid));
-                                let (from, events) = ((&manager.hub, &engine), Events(&out));
-                                Some(
-                                    watch::serve(&manager.records, from, cred, &request, &events)
-                                        .await,
-                                )
+                                let RequestParts { records, hub, .. } = &*manager;
+                                let sink = Events(&out);
+                                let watch =
+                                    eventlog::serve(records, hub, &engine, cred, &request, &sink);
+                                Some(watch.await)
                             }
                             // Those with one response are handled above.
                             PendingResponse::FromEngine(_)
@@ -268,7 +272,7 @@ impl Streamed {
                     let text = format!("event: end\ndata: {}\n\n", shown(&end));
                     let _ = out.send(Ok(text.into())).await;
                 };
-                Ok(events_of((beats, parts), stream, held))
+                Ok(events_of(parts, beats, stream, held))
             }
         }
     }
@@ -290,28 +294,29 @@ async fn within_life(
     }
 }
 
-/// A response of server-sent events, which `stream` sends to `out`.
+/// A response of server-sent events: what `stream` sends to `parts`, with a sign of life from `beats` in between.
 fn events_of(
-    (out, parts): (Out, Receiver<Result<Bytes, std::io::Error>>),
+    parts: Receiver<Result<Bytes, std::io::Error>>,
+    beats: Out,
     stream: impl Future<Output = ()> + Send + 'static,
     held: Held,
 ) -> Response<Content> {
     let work = async move {
         let _held = held;
-        let beats = async {
+        let beat = async {
             loop {
                 tokio::time::sleep(BEAT).await;
-                if out.send(Ok(Bytes::from_static(b":\n\n"))).await.is_err() {
+                if beats.send(Ok(Bytes::from_static(b":\n\n"))).await.is_err() {
                     return;
                 }
             }
         };
         tokio::select! {
             () = stream => {}
-            () = beats => {}
+            () = beat => {}
         }
     };
-    response(StatusCode::OK, "text/event-stream", Parts::body(parts, Box::pin(work)))
+    response(StatusCode::OK, "text/event-stream", PartedBody::body(parts, Box::pin(work)))
 }
 
 /// Sends one event, JSON without line breaks. An error means that the client has left.

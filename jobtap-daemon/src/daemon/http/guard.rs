@@ -10,8 +10,8 @@ use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
 use hyper::{Request, StatusCode, Uri};
 
 use super::responses::Refusal;
-use super::settings::{HttpSettings, Listen};
 use super::token::Token;
+use crate::daemon::config::http::{HttpSettings, Listen};
 use crate::rpc::RpcError;
 use crate::rpc::errno::{EACCES, EMSGSIZE, EPROTO};
 

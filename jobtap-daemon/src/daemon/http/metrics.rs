@@ -11,9 +11,10 @@ use prometheus::proto::{
 use prometheus::{Encoder, TextEncoder};
 use serde_json::Value;
 
+use crate::composition;
 use crate::daemon::engine::{answered, refusal};
-use crate::daemon::{Parts, services};
-use crate::linked;
+use crate::daemon::request_parts::RequestParts;
+use crate::daemon::services;
 use crate::rpc::RpcError;
 use crate::rpc::errno::{EIO, EPERM};
 use crate::stderr;
@@ -29,7 +30,7 @@ const CALLBACK_BOUNDS: std::ops::RangeInclusive<usize> = 10..=30;
 ///
 /// # Errors
 /// EPERM for a client from whom jobs are hidden: the numbers are about the jobs of all users.
-pub(super) async fn text(parts: &Parts, hidden: bool) -> Result<String, RpcError> {
+pub(super) async fn text(parts: &RequestParts, hidden: bool) -> Result<String, RpcError> {
     if hidden {
         return Err(RpcError::new(
             EPERM,
@@ -239,7 +240,7 @@ fn requests() -> MetricFamily {
 
 fn build_info() -> MetricFamily {
     let sdk = env!("CARGO_PKG_VERSION");
-    let (name, version) = match linked::own() {
+    let (name, version) = match composition::own() {
         Some(own) => (own.name.as_str(), own.version.clone()),
         None => ("jobtap", sdk.to_owned()),
     };
@@ -248,7 +249,7 @@ fn build_info() -> MetricFamily {
     family("jobtap_build_info", help, MetricType::GAUGE, vec![gauge_with(&labels, 1.0)])
 }
 
-fn started(parts: &Parts) -> f64 {
+fn started(parts: &RequestParts) -> f64 {
     let started = parts.attributes.get("broker.starttime");
     started.and_then(|started| started.parse().ok()).unwrap_or_default()
 }

@@ -15,7 +15,7 @@ mod metrics;
 mod page;
 mod places;
 mod responses;
-mod settings;
+mod shared;
 mod slow;
 mod token;
 
@@ -29,7 +29,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use jobtap_core::engine::{Cred, Level};
+use jobtap_core::engine::Level;
 use jobtap_core::job::Uid;
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -37,22 +37,21 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinSet;
 
 use self::guard::{Client, Guard};
-use self::places::{GiveWay, Origin, Place, Places};
+use self::places::{GiveWay, Origin, Places};
 use self::responses::{Content, Refusal, json_response, response, whole};
-use self::settings::Listen;
-pub(in crate::daemon) use self::settings::{HttpError, HttpSettings};
+use self::shared::{Http, LIFE, Peer, READER};
 use self::slow::Patient;
-use super::Parts;
+use self::token::Token;
+use super::config::http::{HttpError, HttpSettings, Listen};
 use super::engine::answered;
-use super::server::shares::{Seat, Share, Shares};
-use super::services::privacy::Claim;
+use super::request_parts::RequestParts;
+use super::rights::privacy::Claim;
+use super::server::shares::{Share, Shares};
 use crate::rpc::errno::{EINVAL, ENOENT, ETIMEDOUT};
 use crate::rpc::{RpcError, openapi};
 
 /// The maximum number of connections at once.
 const CONNECTIONS: usize = 256;
-/// The maximum lifetime of a connection without the token, and of a stream on it.
-const LIFE: Duration = Duration::from_secs(600);
 /// How long its last response may take after that.
 const LAST_RESPONSE: Duration = Duration::from_secs(60);
 /// How long a client may take to send the header of a request, including the pause before it.
@@ -64,9 +63,6 @@ const HEADER: usize = 64 * 1024;
 const HEADERS: usize = 64;
 /// A manager whose engine doesn't respond within this time is not healthy.
 const HEALTHY: Duration = Duration::from_secs(5);
-
-/// The user of requests without a token. No user has this number.
-const READER: Uid = Uid::new(u32::MAX);
 
 /// A listener that is open.
 pub(super) struct HttpListener {
@@ -82,30 +78,13 @@ enum Socket {
     Unix(UnixListener, PathBuf),
 }
 
-/// What connections share.
-struct Http {
-    parts: Arc<Parts>,
-    guard: Guard,
-    has_token: bool,
-    /// The share of all clients with the token.
-    owner: Share,
-    document: String,
-}
-
-/// The client of a connection: its place, and its share.
-struct Peer {
-    place: Arc<Place>,
-    /// The share of the clients without the token that have the same origin.
-    seat: Seat<Origin>,
-}
-
 impl HttpListener {
     /// Opens the listener of `settings`. Must be called within a tokio runtime.
     ///
     /// # Errors
     /// The token can't be read, or the address can't be used. The text names the key in question.
     pub(super) fn open(settings: &HttpSettings) -> Result<Self, HttpError> {
-        let token = settings.token()?;
+        let token = settings.token()?.map(|text| Token::new(&text));
         let has_token = token.is_some();
         let guard = Guard::new(settings, token);
         let refused = |reason| HttpError::Listen { listen: settings.listen.clone(), reason };
@@ -118,7 +97,7 @@ impl HttpListener {
                 (Socket::Tcp(listener), Listen::Tcp(address))
             }
             Listen::Unix(path) => {
-                let listener = super::lifecycle::listen(path).map_err(refused)?;
+                let listener = super::unix_socket::listen(path).map_err(refused)?;
                 (Socket::Unix(listener, path.clone()), settings.listen.clone())
             }
         };
@@ -131,7 +110,7 @@ impl HttpListener {
     }
 
     /// Serves connections until it is dropped, at most `room` at once.
-    pub(super) async fn serve(self, parts: Arc<Parts>, room: usize) {
+    pub(super) async fn serve(self, parts: Arc<RequestParts>, room: usize) {
         let Self { socket, guard, has_token, address } = self;
         let readers: Arc<Shares<Origin>> = Shares::new(room);
         let owner = Share::of_owner();
@@ -180,7 +159,7 @@ async fn peer(
 impl Drop for Socket {
     fn drop(&mut self) {
         if let Self::Unix(_, path) = self {
-            super::lifecycle::remove_socket(path);
+            super::unix_socket::remove_socket(path);
         }
     }
 }
@@ -224,10 +203,6 @@ async fn connection(
     let _ = tokio::time::timeout(LAST_RESPONSE, served).await;
 }
 
-fn cred_of_readers() -> Cred {
-    Cred { userid: READER, owner: false }
-}
-
 impl Http {
     async fn respond(
         &self,
@@ -256,7 +231,7 @@ impl Http {
         let client = client?;
         if let Some(topic) = path.strip_prefix(openapi::SERVICES) {
             only(&[Method::POST], request.method())?;
-            return calls::call(self, (client, peer), topic, request, at_work).await;
+            return calls::call(self, client, peer, topic, request, at_work).await;
         }
         match path.as_str() {
             "/openapi.json" => {
@@ -286,18 +261,6 @@ impl Http {
             Err(_) => RpcError::new(ETIMEDOUT, "the engine doesn't respond"),
         };
         Err(Refusal::with(StatusCode::SERVICE_UNAVAILABLE, error))
-    }
-
-    /// Returns the user that a client acts as, and the limits of such clients.
-    fn who<'a>(&'a self, client: Client, peer: &'a Peer) -> (Cred, &'a Share) {
-        match client {
-            Client::Owner => (Cred { userid: self.parts.owner, owner: true }, &self.owner),
-            Client::Reader => (cred_of_readers(), peer.seat.share()),
-        }
-    }
-
-    fn has_token(&self) -> bool {
-        self.has_token
     }
 }
 

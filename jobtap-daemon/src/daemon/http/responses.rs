@@ -118,22 +118,22 @@ fn status_of(errno: i32) -> StatusCode {
 }
 
 /// The future that makes the parts of a body. It is dropped with the body when the client has left.
-pub(super) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(super) type PartMaker = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A body whose parts are made while it is read.
-pub(super) struct Parts {
+pub(super) struct PartedBody {
     parts: Receiver<Result<Bytes, std::io::Error>>,
-    work: Option<Work>,
+    work: Option<PartMaker>,
 }
 
-impl Parts {
+impl PartedBody {
     /// A body of the parts that `work` sends. It ends when `work` does.
-    pub(super) fn body(parts: Receiver<Result<Bytes, std::io::Error>>, work: Work) -> Content {
+    pub(super) fn body(parts: Receiver<Result<Bytes, std::io::Error>>, work: PartMaker) -> Content {
         Self { parts, work: Some(work) }.boxed_unsync()
     }
 }
 
-impl Body for Parts {
+impl Body for PartedBody {
     type Data = Bytes;
     type Error = std::io::Error;
 
@@ -178,7 +178,7 @@ mod tests {
                 tokio::task::yield_now().await;
             }
         };
-        let body = Parts::body(parts, Box::pin(work)).collect().await.unwrap();
+        let body = PartedBody::body(parts, Box::pin(work)).collect().await.unwrap();
         assert_eq!(body.to_bytes(), "abc");
     }
 }

@@ -11,9 +11,12 @@ use jobtap_core::job::Uid;
 use jobtap_core::resource::Idset;
 use tokio::sync::{Notify, oneshot};
 
+use super::options::Options;
 use super::restore;
-use super::{Options, ShutdownRequest, StartError};
+use super::start_error::StartError;
+use crate::daemon::Failure;
 use crate::daemon::attributes::JOBID_PATH;
+use crate::daemon::audit::Audit;
 use crate::daemon::config::current::{Configuration, remarks};
 use crate::daemon::config::linked_plugins::LinkedPlugins;
 use crate::daemon::config::settings::Settings;
@@ -28,15 +31,14 @@ use crate::daemon::plugin_threads::blocking::BlockingThreads;
 use crate::daemon::plugin_threads::futures::FutureThreads;
 use crate::daemon::processes::Processes;
 use crate::daemon::records::Records;
+use crate::daemon::request_parts::{RequestParts, ShutdownRequest};
 use crate::daemon::resources;
-use crate::daemon::services::access::Access;
-use crate::daemon::services::audit::Audit;
-use crate::daemon::services::journal::Journal;
-use crate::daemon::services::privacy::Privacy;
+use crate::daemon::rights::access::Access;
+use crate::daemon::rights::privacy::Privacy;
+use crate::daemon::watchers::hub::Hub;
+use crate::daemon::watchers::journal::JournalWatchers;
 use crate::daemon::writes;
 use crate::daemon::writes::effects::Effector;
-use crate::daemon::writes::hub::Hub;
-use crate::daemon::{Failure, Parts};
 use crate::exec::{ExecutorReport, LocalConfig, LocalExecutor};
 use crate::store::{
     CommitTimes, Committer, EmbeddedStore, GuestFiles, Reserve, SpaceCheck, Store, StoreError,
@@ -65,7 +67,7 @@ pub(super) fn start_threads(
     Uris { socket: uri, http }: Uris<'_>,
     plugin_runtime: PluginRuntime,
     failure: Failure,
-) -> Result<(JoinHandle<()>, Arc<Parts>), StartError> {
+) -> Result<(JoinHandle<()>, Arc<RequestParts>), StartError> {
     let owner = Uid::new(rustix::process::geteuid().as_raw());
     let inventory =
         resources::discover(&options.config, &options.test_size, options.given.as_ref())?;
@@ -86,10 +88,9 @@ pub(super) fn start_threads(
     let limits = HostLimits::of_this_host(&inventory);
     let setup_for_execution = ExecutionSetup { records: &records, limits: &limits, log: &log };
     let local = inventory.local;
-    let execution =
-        start_execution(options, &engine, setup_for_execution, local, (uri, &settings))?;
+    let execution = start_execution(options, &engine, setup_for_execution, local, uri, &settings)?;
     let hub = Arc::new(Hub::default());
-    let journal = Arc::new(Journal::default());
+    let journal = Arc::new(JournalWatchers::default());
     let blocking = BlockingThreads::of_this_host(Arc::clone(&log));
     let thread_uses = blocking.uses();
     let effector = Effector {
@@ -99,7 +100,7 @@ pub(super) fn start_threads(
         records: records.clone(),
         execution: execution.clone(),
         futures: FutureThreads::new(plugin_runtime.plugins.clone(), Arc::clone(&log))?,
-        plugins: plugin_runtime.plugins,
+        runtime: plugin_runtime.plugins,
         processes: plugin_runtime.processes,
         blocking,
         log: Arc::clone(&log),
@@ -149,7 +150,7 @@ pub(super) fn start_threads(
     let space = SpaceCheck::new(Reserve::default());
     let audit = Arc::new(Audit::open(records.store().as_ref(), engine.clone(), audited)?);
     audit.start(Cred { userid: owner, owner: true });
-    let parts = Parts {
+    let parts = RequestParts {
         owner,
         engine,
         records,
@@ -208,7 +209,8 @@ fn configuration(
         linked,
         started: options.config.clone(),
         access,
-        paths: (options.statedir.path().to_owned(), options.socket.clone()),
+        statedir: options.statedir.path().to_owned(),
+        socket: options.socket.clone(),
         privacy,
         max_jobspec: AtomicUsize::new(settings.max_jobspec),
         current: tokio::sync::Mutex::new(options.config.clone()),
@@ -317,7 +319,8 @@ fn start_execution(
     engine: &EngineHandle,
     setup: ExecutionSetup<'_>,
     local_ranks: Idset,
-    (uri, settings): (&str, &Settings),
+    uri: &str,
+    settings: &Settings,
 ) -> Result<Execution, StartError> {
     let mut local = LocalConfig::new(options.statedir.path().to_path_buf())?;
     local.temporary = options.statedir.is_temporary();

@@ -5,44 +5,38 @@
 //! use it.
 
 mod boot;
+mod options;
 mod restore;
+mod start_error;
 pub mod statedir;
 mod stored_jobs;
 
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use jobtap_core::engine::{Cred, Exception, Level, NodeRequest, Request};
+use jobtap_core::engine::{Cred, Level, NodeRequest, RaisedException, Request};
 use jobtap_core::job::{State, StateSet};
 use jobtap_core::queue::Target;
-use jobtap_core::resource::ResourceSet;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use serde_json::Value;
-use tokio::net::UnixListener;
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
 use self::boot::{PluginRuntime, Uris, plugin_runtime, start_threads};
-use self::statedir::StateDir;
-use super::attributes::Attributes;
+pub use self::options::Options;
+pub use self::start_error::StartError;
+use super::Failure;
 use super::config::current::ConfigCall;
-use super::config::settings::SettingsError;
-use super::config::{Location, Source, place};
+use super::config::http::HttpSettings;
 use super::engine::answered;
-use super::http::{HttpError, HttpListener, HttpSettings};
+use super::http::HttpListener;
 use super::processes::Processes;
-use super::resources::{ResourceError, TestSize};
+use super::request_parts::RequestParts;
+use super::resources::ResourceError;
 use super::server;
-use super::services::audit::AuditError;
-use super::{Failure, Parts};
+use super::unix_socket::{listen, remove_socket};
 use crate::archive::{self, ArchiveError};
-use crate::exec::ExecError;
-use crate::files::{Dir, Kind};
 use crate::open_files::OpenFiles;
 use crate::rpc::uri;
 use crate::stderr;
-use crate::store::StoreError;
 
 /// The polling interval while jobs, or tasks that use the store, are ending.
 const IDLE_POLL: Duration = Duration::from_millis(20);
@@ -54,123 +48,10 @@ const LONGEST_END: Duration = Duration::from_secs(20);
 /// client that doesn't read must not delay the end of the manager.
 const LAST_WORDS: usize = 64;
 
-/// The options of a manager.
-pub struct Options {
-    /// Where the configuration comes from.
-    pub source: Source,
-    /// The configuration that was read from there.
-    pub config: Value,
-    /// Its state directory.
-    pub statedir: StateDir,
-    /// Its socket.
-    pub socket: PathBuf,
-    /// Log lines of at least this severity go to standard error.
-    pub log_level: Level,
-    /// An archive to be written at the end.
-    pub dump: Option<PathBuf>,
-    /// How many ranks this host has.
-    pub test_size: TestSize,
-    /// The resources of this manager's job, if it runs as a job of another manager.
-    pub given: Option<ResourceSet>,
-    /// Whether all queues are stopped at the start (`--recovery`).
-    pub recovery: bool,
-    /// The attributes that only the command that starts the manager knows, and those that clients have added.
-    pub attributes: Arc<Attributes>,
-}
-
-/// A client's request to end the manager.
-#[derive(Debug, Default)]
-pub(super) struct ShutdownRequest {
-    asked: Notify,
-    dump: Mutex<Option<PathBuf>>,
-}
-
-impl ShutdownRequest {
-    /// Asks the manager to end, and to write this archive then.
-    pub(super) fn ask(&self, dump: Option<PathBuf>) {
-        if dump.is_some() {
-            *self.dump.lock().unwrap_or_else(PoisonError::into_inner) = dump;
-        }
-        self.asked.notify_one();
-    }
-
-    fn dump(&self) -> Option<PathBuf> {
-        self.dump.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-/// Why the manager was not started.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The resources are unusable.
-    #[error(transparent)]
-    Resources(#[from] ResourceError),
-    /// The store cannot be opened or read.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// A setting of the manager itself cannot be used.
-    #[error(transparent)]
-    Settings(#[from] SettingsError),
-    /// The linked plugins cannot be used together.
-    #[error(transparent)]
-    Plugins(#[from] crate::linked::LinkedError),
-    /// The engine refuses its configuration or a plugin its own.
-    #[error(transparent)]
-    Engine(#[from] jobtap_core::engine::StartError),
-    /// The audit log cannot be opened.
-    #[error(transparent)]
-    Audit(#[from] AuditError),
-    /// The executor cannot be started.
-    #[error(transparent)]
-    Exec(#[from] ExecError),
-    /// The socket cannot be created.
-    #[error("can't listen at {}: {reason}", path.display())]
-    Socket {
-        /// Its path.
-        path: PathBuf,
-        /// The error of the system.
-        reason: std::io::Error,
-    },
-    /// It can't listen for HTTP as the configuration says.
-    #[error(transparent)]
-    Http(#[from] HttpError),
-    /// The system refuses a thread or a file descriptor.
-    #[error("can't start the manager: {0}")]
-    System(#[from] std::io::Error),
-    /// One of the errors above, about a value in a file.
-    #[error("{error} ({location})")]
-    At {
-        /// What is wrong.
-        error: Box<StartError>,
-        /// Where the value is.
-        location: Location,
-    },
-    /// A thread panicked while jobs were restored.
-    #[error("the engine failed while starting: {0}")]
-    Broken(String),
-}
-
-impl StartError {
-    /// Adds the file and the line of the value that the error is about, if the value comes from a file.
-    fn at(self, source: &Source, config: &Value) -> Self {
-        let place = match &self {
-            Self::Settings(error) => error.place(config),
-            Self::Resources(_) | Self::Engine(_) | Self::Http(_) => {
-                place::locate(&self.to_string(), config)
-            }
-            _ => return self,
-        };
-        match source.locate(&place) {
-            Some(location) => Self::At { error: Box::new(self), location },
-            None => self,
-        }
-    }
-}
-
 /// A running manager.
 pub struct Daemon {
     uri: String,
-    parts: Arc<Parts>,
+    parts: Arc<RequestParts>,
     server: tokio::task::JoinHandle<()>,
     http: Option<tokio::task::JoinHandle<()>>,
     engine: JoinHandle<()>,
@@ -276,7 +157,7 @@ impl Daemon {
     pub async fn finish_jobs(&self) {
         let cred = Cred { userid: self.parts.owner, owner: true };
         let engine = &self.parts.engine;
-        let exception = Exception::new("cancel", 0, "");
+        let exception = RaisedException::new("cancel", 0, "");
         let (target, reason) = (Target::all(), None);
         let stop = Request::QueueStart { target, start: false, reason, nocheckpoint: true };
         let cancel = Request::RaiseAll {
@@ -300,7 +181,7 @@ impl Daemon {
 
     /// Waits until a client requests that the manager ends.
     pub async fn shutdown_asked(&self) {
-        self.parts.shutdown.asked.notified().await;
+        self.parts.shutdown.asked().await;
     }
 
     /// Waits until a client requests a restart.
@@ -351,7 +232,7 @@ impl Daemon {
     }
 
     /// Stops everything. `for_good` says that no manager will come back for the jobs.
-    async fn stop(self, for_good: bool) -> (Options, Arc<Parts>) {
+    async fn stop(self, for_good: bool) -> (Options, Arc<RequestParts>) {
         let Self { parts, server, http, engine, options, processes, .. } = self;
         remove_socket(&options.socket);
         parts.audit.finish(Cred { userid: parts.owner, owner: true });
@@ -393,37 +274,4 @@ fn stuck_at_the_end() -> ! {
     stderr::line_of(Level::Error, &text);
     stderr::flush();
     std::process::exit(1)
-}
-
-/// Removes the socket that [`listen`] has made.
-pub(super) fn remove_socket(path: &Path) {
-    let Ok((dir, name)) = Dir::of_file(path) else { return };
-    if matches!(dir.kind(&name), Ok(Some(Kind::Socket))) {
-        // An error is ignored: the next manager replaces a socket that is left.
-        let _ = dir.remove_file(&name);
-    }
-}
-
-/// Creates a socket that only its owner can connect to. No client can connect before its mode is set.
-pub(super) fn listen(path: &Path) -> std::io::Result<UnixListener> {
-    let (dir, name) = Dir::of_file(path)?;
-    match dir.kind(&name)? {
-        None => {}
-        Some(Kind::Socket) if std::os::unix::net::UnixStream::connect(path).is_ok() => {
-            let text = "another process listens there";
-            return Err(std::io::Error::new(std::io::ErrorKind::AddrInUse, text));
-        }
-        // Removes the socket of a manager that was killed.
-        Some(Kind::Socket) => dir.remove_file(&name)?,
-        Some(kind) => {
-            let text = format!("it is {}: remove it", kind.described());
-            return Err(std::io::Error::new(std::io::ErrorKind::AlreadyExists, text));
-        }
-    }
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-    dir.set_mode_of(&name, 0o600)?;
-    rustix::net::listen(&socket, 1024)?;
-    UnixListener::from_std(std::os::unix::net::UnixListener::from(socket))
 }

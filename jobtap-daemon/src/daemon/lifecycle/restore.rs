@@ -7,7 +7,7 @@ use jobtap_core::engine::{Engine, INSTANCE_DATA, Level, RESOURCE_LOG, RETAINED, 
 use jobtap_core::job::{Encoding, JobId};
 use serde_json::Value;
 
-use super::StartError;
+use super::start_error::StartError;
 use super::stored_jobs::{self, Lost};
 use crate::daemon::log::Log;
 use crate::daemon::writes;

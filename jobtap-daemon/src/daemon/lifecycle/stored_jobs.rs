@@ -15,7 +15,7 @@ use jobtap_core::job::JobId;
 use serde::de::DeserializeOwned;
 use serde_json::Map;
 
-use super::StartError;
+use super::start_error::StartError;
 use crate::daemon::writes::index;
 use crate::store::{self, Store, StoreError};
 

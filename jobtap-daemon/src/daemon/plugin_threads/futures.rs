@@ -20,7 +20,7 @@ use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use jobtap_core::engine::Level;
-use jobtap_core::host::{Origin, PluginKey, Task};
+use jobtap_core::host::{Origin, PluginFuture, PluginKey};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{mpsc, oneshot};
 
@@ -74,7 +74,7 @@ struct Polls {
 
 /// A future on its plugin's thread.
 struct Leased {
-    task: Task,
+    future: PluginFuture,
     polling: Arc<Polling>,
     polls: Arc<Polls>,
     checking: Thread,
@@ -90,14 +90,14 @@ impl FutureThreads {
     }
 
     /// Runs a future on its plugin's thread. This never waits.
-    pub(in crate::daemon) fn spawn(&self, task: Task) {
-        let plugin = task.origin().plugin;
+    pub(in crate::daemon) fn spawn(&self, future: PluginFuture) {
+        let plugin = future.origin().plugin;
         let mut threads = lock(&self.threads);
         if let Entry::Vacant(place) = threads.entry(plugin) {
-            match self.start(&task.origin().name) {
+            match self.start(&future.origin().name) {
                 Ok(thread) => drop(place.insert(thread)),
                 Err(error) => {
-                    let name = &task.origin().name;
+                    let name = &future.origin().name;
                     let text = format!(
                         "{name}: no thread can be started for its futures ({error}): they share one with those of \
                          other plugins"
@@ -110,9 +110,9 @@ impl FutureThreads {
             Some(PluginThread { handle, polling, lease, .. }) => {
                 let (polling, polls) = (Arc::clone(polling), Arc::clone(&self.polls));
                 let (checking, _lease) = (self.checking.clone(), lease.clone());
-                drop(handle.spawn(Leased { task, polling, polls, checking, _lease }));
+                drop(handle.spawn(Leased { future, polling, polls, checking, _lease }));
             }
-            None => drop(self.shared.spawn(task)),
+            None => drop(self.shared.spawn(future)),
         }
     }
 
@@ -157,8 +157,8 @@ impl Future for Leased {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let Self { task, polling, polls, checking, .. } = self.get_mut();
-        let (what, since) = (task.origin().clone(), Instant::now());
+        let Self { future, polling, polls, checking, .. } = self.get_mut();
+        let (what, since) = (future.origin().clone(), Instant::now());
         *lock(&polling.0) = Some(Present { what, since, told: false });
         polls.active.fetch_add(1, SeqCst);
         // The thread writes and reads these in the opposite order, so no wakeup is lost.
@@ -166,7 +166,7 @@ impl Future for Leased {
             checking.unpark();
         }
         let _over = Over { polls, polling };
-        Pin::new(task).poll(cx)
+        Pin::new(future).poll(cx)
     }
 }
 
@@ -254,10 +254,10 @@ mod tests {
     /// A test fails after this time instead of waiting forever.
     const LONG: Duration = Duration::from_secs(30);
 
-    fn task(plugin: u64, future: impl Future<Output = ()> + Send + 'static) -> Task {
+    fn task(plugin: u64, future: impl Future<Output = ()> + Send + 'static) -> PluginFuture {
         let name = format!("p{plugin}").into();
         let remote = RemoteHandle::new(PluginKey(plugin), name, Arc::new(NoReturn));
-        Task::new(&remote, "job.state.run", Some(JobId::new(7)), future)
+        PluginFuture::new(&remote, "job.state.run", Some(JobId::new(7)), future)
     }
 
     fn threads() -> (tokio::runtime::Runtime, FutureThreads) {

@@ -130,7 +130,7 @@ async fn serve(mut inbox: UnboundedReceiver<(PluginKey, ProcessCommand)>, shared
     while let Some((plugin, command)) = inbox.recv().await {
         match command {
             ProcessCommand::Run { key, process, lines, answer } => {
-                if shared.wait_for_turn((plugin, key), Waiting { process, lines, answer }) {
+                if shared.wait_for_turn(plugin, key, Waiting { process, lines, answer }) {
                     start_waiting(&shared);
                 }
             }
@@ -146,7 +146,7 @@ impl Shared {
     }
 
     /// Queues a process. Returns false when no process is started any more; then the dropped sender tells the plugin.
-    fn wait_for_turn(&self, (plugin, key): (PluginKey, ProcessKey), process: Waiting) -> bool {
+    fn wait_for_turn(&self, plugin: PluginKey, key: ProcessKey, process: Waiting) -> bool {
         let mut table = self.lock();
         let open = !table.closed;
         if open {
@@ -206,7 +206,7 @@ fn start_waiting(shared: &Arc<Shared>) {
     while !table.closed {
         let slots = Slots::new(room, table.running.values().map(|running| running.plugin));
         let Some((plugin, key, next)) = table.waiting.next(&slots) else { return };
-        run(table, shared, (plugin, key), next);
+        run(table, shared, plugin, key, next);
         table = shared.lock();
     }
 }
@@ -215,7 +215,8 @@ fn start_waiting(shared: &Arc<Shared>) {
 fn run(
     mut table: MutexGuard<'_, Table>,
     shared: &Arc<Shared>,
-    (plugin, key): (PluginKey, ProcessKey),
+    plugin: PluginKey,
+    key: ProcessKey,
     waiting: Waiting,
 ) {
     let Waiting { process, lines, mut answer } = waiting;

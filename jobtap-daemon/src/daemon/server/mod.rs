@@ -28,11 +28,12 @@ use tokio::task::JoinSet;
 use self::requests::{ReceivedRequest, Refused, Requests};
 use self::responses::{Held, Outbox, Responder, outbox};
 use self::shares::{Charge, Seat, Shares};
-use super::Parts;
 use super::engine::EngineHandle;
 use super::engine::intake::Source;
-use super::services::job_info::watch;
-use super::services::privacy::Claim;
+use super::request_parts::RequestParts;
+use super::rights::privacy::Claim;
+use super::services::eventlog;
+use super::services::ingest::JOBSPEC_SPARE;
 use super::services::{self, Context, PendingResponse};
 use crate::open_files::OpenFiles;
 use crate::rpc::errno::{EAGAIN, EINVAL, EPERM};
@@ -56,11 +57,11 @@ const ROLE_ADMIN: u32 = 8;
 const ROLE_OWNER: u32 = 1;
 
 /// What is left to do for a request after its handler has taken it in.
-type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+type Remainder = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Serves connections until it is dropped, at most `room` at once; more clients wait until one of them
 /// ends.
-pub(super) async fn serve(listener: UnixListener, parts: Arc<Parts>, room: usize) {
+pub(super) async fn serve(listener: UnixListener, parts: Arc<RequestParts>, room: usize) {
     let mut connections = JoinSet::new();
     let shares: Arc<Shares> = Shares::new(room);
     let mut warned = false;
@@ -117,7 +118,7 @@ fn refuse(socket: &UnixStream, error: RpcError) {
 
 /// One client.
 struct Connection {
-    parts: Arc<Parts>,
+    parts: Arc<RequestParts>,
     shares: Arc<Shares>,
     seat: Seat,
     cred: Cred,
@@ -143,7 +144,7 @@ enum End {
 
 impl Connection {
     /// Takes a place for the connection. Without one the client gets a refusal, and the result is `None`.
-    fn new(socket: &UnixStream, parts: &Arc<Parts>, shares: &Arc<Shares>) -> Option<Self> {
+    fn new(socket: &UnixStream, parts: &Arc<RequestParts>, shares: &Arc<Shares>) -> Option<Self> {
         let userid = Uid::new(socket.peer_cred().ok()?.uid());
         let admitted = parts.access.cred(userid, parts.owner);
         let (cred, seat) = match admitted.and_then(|cred| Ok((cred, shares.seat(cred)?))) {
@@ -174,7 +175,7 @@ impl Connection {
         let (outbox, writer) = outbox();
         let mut writing = std::pin::pin!(writer.run(write));
         let end = tokio::select! {
-            end = self.read(Requests::new(read), &outbox) => end,
+            end = self.read(Requests::new(read, JOBSPEC_SPARE), &outbox) => end,
             () = &mut writing => End::Left,
         };
         // Requests that the engine has not begun are dropped first, then those that wait are abandoned. In the
@@ -218,7 +219,7 @@ impl Connection {
             {
                 return End::Left;
             }
-            let request = match services::admit(&self.parts, self.who(), &topic, body) {
+            let request = match services::admit(&self.parts, self.cred, self.claim, &topic, body) {
                 Ok(request) => request,
                 Err(error) => {
                     let responder = Responder::new(id, outbox.clone(), held);
@@ -243,7 +244,7 @@ impl Connection {
                 None => return End::Left,
             };
             let responder = Responder::new(id, outbox.clone(), held);
-            let work: Option<Work> = match refused {
+            let work: Option<Remainder> = match refused {
                 Some(error) => Some(Box::pin(async move { responder.last(Err(error)).await })),
                 None => self.take_in(request, stream, responder, charge),
             };
@@ -290,7 +291,7 @@ impl Connection {
         streaming: bool,
         responder: Responder,
         charge: Charge,
-    ) -> Option<Work> {
+    ) -> Option<Remainder> {
         let (cred, claim) = self.who();
         let context = Context { parts: &self.parts, engine: &self.engine, cred, claim, streaming };
         let (change, responses) = (request.change.take(), request.responses);
@@ -333,8 +334,9 @@ impl Connection {
             Ok(PendingResponse::Eventlog(request)) => {
                 let engine = self.engine.clone();
                 Box::pin(async move {
-                    let from = (&parts.hub, &engine);
-                    let end = watch::serve(&parts.records, from, cred, &request, &responder).await;
+                    let RequestParts { records, hub, .. } = &*parts;
+                    let end =
+                        eventlog::serve(records, hub, &engine, cred, &request, &responder).await;
                     responder.last(Err(end)).await;
                 })
             }

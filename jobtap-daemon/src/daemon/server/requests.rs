@@ -15,7 +15,6 @@ use crate::daemon::services::is_large;
 use crate::rpc::errno::{EMSGSIZE, EPROTO, ETIMEDOUT};
 use crate::rpc::message::{Body, Header, decode};
 use crate::rpc::{HELLO, MAX_REQUEST, PROTOCOL, RpcError};
-use crate::store::request;
 
 /// The maximum size of a request without its header, in bytes, unless the service's row says that it may be large.
 pub(in crate::daemon) const MAX_PAYLOAD: usize = 1 << 20;
@@ -62,13 +61,15 @@ pub(super) struct Requests<R> {
     header: Vec<u8>,
     short: Arc<Semaphore>,
     body_time: Duration,
+    jobspec_spare: usize,
 }
 
 impl<R: AsyncRead + Unpin> Requests<R> {
-    pub(super) fn new(from: R) -> Self {
+    /// The requests in `from`. The texts of jobspecs get spare capacity for `jobspec_spare` bytes.
+    pub(super) fn new(from: R, jobspec_spare: usize) -> Self {
         let short = Arc::new(Semaphore::new(SHORT_BYTES));
         let from = BufReader::with_capacity(READ, from);
-        Self { from, header: Vec::new(), short, body_time: BODY_TIME }
+        Self { from, header: Vec::new(), short, body_time: BODY_TIME, jobspec_spare }
     }
 
     /// The socket.
@@ -166,7 +167,7 @@ impl<R: AsyncRead + Unpin> Requests<R> {
         let payload = self.read_text(size, 0).await?;
         let jobspec = match jobspec_size {
             0 => Ok(None),
-            size => self.read_text(size, request::HEAD).await?.map(Some),
+            size => self.read_text(size, self.jobspec_spare).await?.map(Some),
         };
         Some((payload, jobspec))
     }
@@ -193,7 +194,7 @@ mod tests {
     async fn read(bytes: &[u8]) -> Vec<Result<ReceivedRequest, Refused>> {
         let shares = Shares::new(448);
         let seat = shares.seat(Cred { userid: Uid::new(7), owner: false }).unwrap();
-        let mut requests = Requests::new(bytes);
+        let mut requests = Requests::new(bytes, 0);
         let mut all = Vec::new();
         while let Some(request) = requests.next(seat.share()).await {
             let ended = request.is_err();
@@ -266,7 +267,7 @@ mod tests {
         let (ours, mut theirs) = tokio::io::duplex(4096);
         let header = b"{\"id\":4,\"topic\":\"job-ingest.submit\",\"jobspec_size\":8000000}\n";
         tokio::io::AsyncWriteExt::write_all(&mut theirs, header).await.unwrap();
-        let mut requests = Requests { body_time: Duration::ZERO, ..Requests::new(ours) };
+        let mut requests = Requests { body_time: Duration::ZERO, ..Requests::new(ours, 0) };
         let refused = requests.next(seat.share()).await.unwrap().unwrap_err();
         assert_eq!((refused.id, refused.error.errno), (4, ETIMEDOUT));
     }

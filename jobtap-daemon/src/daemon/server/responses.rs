@@ -12,8 +12,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::shares::Charge;
 use crate::daemon::engine::replies::size;
-use crate::daemon::services::job_info::watch::Sink;
-use crate::daemon::services::job_list::Listing;
+use crate::daemon::services::eventlog::Sink;
+use crate::daemon::services::listing::Listing;
 use crate::rpc::RpcResult;
 use crate::rpc::message::Response;
 

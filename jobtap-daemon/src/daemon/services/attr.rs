@@ -1,6 +1,6 @@
 //! `attr.*` and `shutdown.start`. The attributes themselves are in [`attributes`](crate::daemon::attributes).
 
-use super::{Context, Handle, PendingResponse};
+use super::handle::{Context, Handle, PendingResponse};
 use crate::rpc::RpcError;
 use crate::rpc::errno::{EINVAL, ENOENT, EPERM};
 use crate::rpc::services::Done;

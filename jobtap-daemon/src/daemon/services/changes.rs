@@ -6,7 +6,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use jobtap_core::engine::Cred;
@@ -16,11 +15,12 @@ use tokio::sync::mpsc::error::SendError;
 use tokio::sync::mpsc::{Permit, Receiver, Sender, channel};
 use tokio::time::{Instant, sleep_until};
 
-use super::Context;
-use super::job_list::BYTES;
-use super::journal::{self, Posted};
-use super::privacy::{Claim, Privacy};
+use super::events_journal;
+use super::handle::Context;
+use super::listing::BYTES;
 use crate::daemon::engine::{EngineHandle, answered};
+use crate::daemon::rights::privacy::{Claim, Privacy};
+use crate::daemon::watchers::journal::JournalWatch;
 use crate::rpc::errno::EPERM;
 use crate::rpc::{RpcError, RpcResult};
 
@@ -34,14 +34,12 @@ const WAITING_JOBS: usize = 16 * 1024;
 
 /// Begins a stream for the client of `context`.
 pub(super) fn stream(context: &Context<'_>) -> Receiver<RpcResult> {
-    let (events, lost) = context.parts.journal.watch();
     let changes = Changes {
         engine: context.engine.clone(),
         privacy: Arc::clone(&context.parts.privacy),
         cred: context.cred,
         claim: context.claim,
-        events,
-        lost,
+        events: context.parts.journal.watch(),
     };
     changes.start()
 }
@@ -51,8 +49,7 @@ struct Changes {
     privacy: Arc<Privacy>,
     cred: Cred,
     claim: Claim,
-    events: Receiver<Posted>,
-    lost: Arc<AtomicBool>,
+    events: JournalWatch,
 }
 
 impl Changes {
@@ -81,11 +78,11 @@ impl Changes {
             tokio::select! {
                 () = responses.closed() => return Ok(()),
                 // Also while the client reads nothing, so that no event waits in memory.
-                event = self.events.recv() => {
-                    let Some(event) = event else { return Err(journal::end(&self.lost)) };
+                event = self.events.next() => {
+                    let Some(event) = event else { return Err(events_journal::end(&self.events)) };
                     changed.insert(event.id);
                     if changed.len() > WAITING_JOBS {
-                        return Err(journal::too_slow());
+                        return Err(events_journal::too_slow());
                     }
                 }
                 place = place(responses, next), if !changed.is_empty() => {
@@ -143,33 +140,31 @@ mod tests {
     use jobtap_core::job::{Timestamp, Uid};
     use tokio::task::yield_now;
 
-    use super::super::journal::Journal;
     use super::*;
+    use crate::daemon::watchers::journal::JournalWatchers;
     use crate::rpc::errno::EOVERFLOW;
 
     /// A stream whose engine doesn't respond, and the journal that it watches.
-    fn changes() -> (Changes, Journal) {
-        let journal = Journal::default();
-        let (events, lost) = journal.watch();
+    fn changes() -> (Changes, JournalWatchers) {
+        let journal = JournalWatchers::default();
         let changes = Changes {
             engine: EngineHandle::new(Arc::default()),
             privacy: Arc::default(),
             cred: Cred { userid: Uid::new(1), owner: false },
             claim: Claim::Nothing,
-            events,
-            lost,
+            events: journal.watch(),
         };
         (changes, journal)
     }
 
-    fn publish(journal: &Journal, id: usize) {
+    fn publish(journal: &JournalWatchers, id: usize) {
         let timestamp = Timestamp::from_secs(1.5);
         let entry = Arc::new(EventEntry { timestamp, name: "x".into(), context: None });
         journal.publish(JobId::new(id as u64), None, &entry);
     }
 
     /// Lets the stream receive the events, which may end it: then it receives no more.
-    async fn settle(journal: &Journal) {
+    async fn settle(journal: &JournalWatchers) {
         for _ in 0..1024 {
             publish(journal, 0);
             yield_now().await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Context, Handle, PendingResponse};
+use super::handle::{Context, Handle, PendingResponse};
 use crate::daemon::config::current::ConfigCall;
 use crate::rpc::RpcError;
 use crate::rpc::services::config::{Get, Load, Reload};

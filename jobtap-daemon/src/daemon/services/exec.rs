@@ -1,6 +1,6 @@
 //! `rexec.*`. The table of services says who may call it, and that it is recorded.
 
-use super::{Context, Handle, PendingResponse};
+use super::handle::{Context, Handle, PendingResponse};
 use crate::rpc::RpcError;
 use crate::rpc::services::Done;
 use crate::rpc::services::exec::Announce;

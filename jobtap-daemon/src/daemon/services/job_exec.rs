@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jobtap_core::engine::Request;
 
-use super::{Context, Handle, PendingResponse, written};
+use super::handle::{Context, Handle, PendingResponse, written};
 use crate::exec::JobCommand;
 use crate::rpc::RpcError;
 use crate::rpc::errno::ETIMEDOUT;

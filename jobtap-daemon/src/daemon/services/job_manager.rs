@@ -1,12 +1,12 @@
 //! `job-manager.*`: changes of jobs, and the state of the manager.
 
-use jobtap_core::engine::{Engine, Exception, Request};
+use jobtap_core::engine::{Engine, RaisedException, Request};
 use serde_json::{Value, json};
 
-use super::journal::{self, Wanted};
-use super::privacy::without_jobs;
-use super::{Context, Handle, PendingResponse};
+use super::events_journal::{self, Wanted};
+use super::handle::{Context, Handle, PendingResponse};
 use crate::daemon::engine::answered;
+use crate::daemon::rights::privacy::without_jobs;
 use crate::rpc::RpcError;
 use crate::rpc::errno::ENOSYS;
 use crate::rpc::service::Service;
@@ -22,7 +22,7 @@ impl Handle for Raise {
         let Self { id, kind, severity, note } = self;
         Ok(PendingResponse::FromEngine(Request::Raise {
             id,
-            exception: Exception::new(kind, severity, note),
+            exception: RaisedException::new(kind, severity, note),
         }))
     }
 }
@@ -31,7 +31,7 @@ impl Handle for RaiseAll {
     fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let states = self.state_set();
         let Self { dry_run, userid, kind, severity, note, .. } = self;
-        let exception = Exception::new(kind, severity, note);
+        let exception = RaisedException::new(kind, severity, note);
         Ok(PendingResponse::FromEngine(Request::RaiseAll {
             dry_run,
             userid: user(userid),
@@ -114,7 +114,13 @@ impl Handle for EventsJournal {
         }
         let (engine, records) = (context.engine.clone(), context.parts.records.clone());
         let journal = &context.parts.journal;
-        Ok(PendingResponse::Feed(journal::stream(journal, engine, records, context.cred, wanted)))
+        Ok(PendingResponse::Feed(events_journal::stream(
+            journal,
+            engine,
+            records,
+            context.cred,
+            wanted,
+        )))
     }
 }
 

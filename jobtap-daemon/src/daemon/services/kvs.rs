@@ -6,15 +6,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use jobtap_core::engine::{Cred, Engine, Write};
+use jobtap_core::eventlog::Name;
 use jobtap_core::job::{Encoding, JobId};
 use tokio::sync::mpsc::{Sender, channel};
 
-use super::{Context, Handle, PendingResponse, owner, written};
+use super::handle::{Context, Handle, PendingResponse, owner, written};
 use crate::archive::{self, Overrides};
 use crate::daemon::engine::answered;
 use crate::daemon::engine::replies::shutting_down;
 use crate::daemon::records::{Records, unreadable};
-use crate::daemon::writes::hub::Commits;
+use crate::daemon::watchers::hub::Commits;
 use crate::rpc::errno::{EFBIG, EINVAL, EIO, EISDIR, ENOENT, ENOTDIR};
 use crate::rpc::service::Service;
 use crate::rpc::services::kvs::{Dump, Dumped, Found, Keys, List, Lookup, Watch};
@@ -143,7 +144,9 @@ fn lookup(records: &Records, cred: Cred, text: &str) -> Result<Found, RpcError> 
     };
     match found {
         Some(value) => Ok(Found::new(value)),
-        None if keys_in(records, text, false)?.is_empty() => Err(RpcError::new(ENOENT, "")),
+        None if keys_in(records, text, false)?.is_empty() && !is_root_of_guest(records, text)? => {
+            Err(RpcError::new(ENOENT, ""))
+        }
         None => Err(RpcError::new(EISDIR, "")),
     }
 }
@@ -169,7 +172,7 @@ fn list(
     let directory = text.trim_end_matches('.');
     allow(records, cred, directory)?;
     let keys = keys_in(records, directory, recursive)?;
-    if keys.is_empty() && !directory.is_empty() {
+    if keys.is_empty() && !directory.is_empty() && !is_root_of_guest(records, directory)? {
         let is_key = directory.parse::<Key>().is_ok_and(|key| {
             let found = value(records, cred, &key);
             !key.is_index()
@@ -204,6 +207,20 @@ fn job_of(text: &str) -> Option<JobId> {
         return None;
     }
     format!("{JOB}.{}", id.join(".")).parse().ok()
+}
+
+/// Whether this directory has the keys of a job's guest. As in Flux it is there before the first task starts, and so
+/// while it is still empty: a task may list it before the first event of its execution is stored.
+fn is_root_of_guest(records: &Records, directory: &str) -> Result<bool, RpcError> {
+    let Some(id) = job_of(directory) else { return Ok(false) };
+    if directory != format!("{}.guest", id.encode(Encoding::Kvs)) {
+        return Ok(false);
+    }
+    match records.main_log(id) {
+        Ok(log) => Ok(log.has(&Name::Alloc)),
+        Err(error) if error.errno == ENOENT => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// The keys in a directory, in byte order; those of directories end in a dot.
@@ -351,6 +368,27 @@ mod tests {
         let other = Cred { userid: Uid::new(8), owner: false };
         assert_eq!(list(&records, other, mine, true).unwrap_err().errno, EPERM);
         assert!(lookup(&records, GUEST, "job.0000.0000.0001.0003.jobspec").is_err());
+    }
+
+    #[test]
+    fn the_namespace_of_a_job_that_can_start_is_there_while_empty() {
+        let dir = tempfile::tempdir().unwrap();
+        let records = records(dir.path());
+        let ls = |guest: &str| list(&records, OWNER, guest, false).map_err(|error| error.errno);
+        let errno = |key: &str| lookup(&records, OWNER, key).unwrap_err().errno;
+        let guest = "job.0000.0000.0001.0005.guest";
+        let append = |seq, name: &str| {
+            let value = format!("{{\"timestamp\":1.0,\"name\":\"{name}\"}}\n").into_bytes();
+            let key = Key::eventlog(0x1_0005);
+            records.store().commit(vec![Op::Append { key, seq, value }]).unwrap();
+        };
+        assert_eq!((ls(guest), errno(guest)), (Err(ENOENT), ENOENT), "no such job");
+        append(0, "depend");
+        assert_eq!((ls(guest), errno(guest)), (Err(ENOENT), ENOENT), "it has no resources");
+        append(1, "alloc");
+        assert_eq!((ls(guest), errno(guest)), (Ok(BTreeSet::new()), EISDIR));
+        let below = format!("{guest}.exec");
+        assert_eq!((ls(&below), errno(&below)), (Err(ENOENT), ENOENT));
     }
 
     #[test]

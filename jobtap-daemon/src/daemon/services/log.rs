@@ -1,6 +1,6 @@
 //! `log.*`: the manager's log. The log itself is in [`log`](crate::daemon::log).
 
-use super::{Context, Handle, PendingResponse};
+use super::handle::{Context, Handle, PendingResponse};
 use crate::rpc::RpcError;
 use crate::rpc::services::Done;
 use crate::rpc::services::log::{Append, Clear, Dmesg, Shown};

@@ -4,148 +4,46 @@
 //! what the audit log will record. The result is an [`Admitted`], which knows its handler. A handler is an
 //! implementation of [`Handle`] for the type of a request; each file here has the handlers of one family of services.
 
-pub(super) mod access;
 mod attr;
-pub(super) mod audit;
 mod changes;
 mod config;
+pub(super) mod eventlog;
+mod events_journal;
 mod exec;
+mod handle;
 pub(super) mod ingest;
 mod job_exec;
-pub(super) mod job_info;
-pub(super) mod job_list;
+mod job_info;
+mod job_list;
 mod job_manager;
-pub(super) mod journal;
 mod kvs;
+pub(super) mod listing;
 mod log;
 mod plugin;
-pub(super) mod privacy;
 mod queue;
 mod resource;
 #[cfg(test)]
 mod tests;
-pub(super) mod user_names;
 
-use std::pin::Pin;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use jobtap_core::engine::{Cred, Engine, Request, RequestError};
-use jobtap_core::job::JobId;
+use jobtap_core::engine::Cred;
 use rustc_hash::FxHashMap;
 use serde_json::Value;
-use tokio::sync::mpsc::Receiver;
 
-use self::audit::Change;
-use self::privacy::Claim;
-use super::Parts;
-use super::engine::replies;
-use super::engine::{EngineHandle, answered, refusal};
-use crate::rpc::errno::{EIO, ENOSYS, EPERM};
+pub(super) use self::handle::{Context, Handle, PendingResponse};
+use self::handle::{Decoded, owner, without_jobspec};
+use super::audit::Change;
+use super::request_parts::RequestParts;
+use super::rights::privacy::Claim;
+use crate::rpc::errno::{ENOSYS, EPERM};
 use crate::rpc::message::Body;
 use crate::rpc::service::{Access, Responses, Service};
-use crate::rpc::{RpcError, RpcResult, payload, services};
+use crate::rpc::{RpcError, payload, services};
 
 /// Services with this prefix that have no row belong to plugins.
 const PLUGIN_SERVICE_PREFIX: &str = "job-manager.";
-
-/// The handler of a service.
-pub(super) trait Handle: Service {
-    /// Begins to carry out the request. Anything for the engine has been sent when this returns, so that the requests
-    /// of a client reach the engine in their order.
-    ///
-    /// # Errors
-    /// Refusals that do not depend on the engine.
-    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError>;
-
-    /// Reads the payload.
-    ///
-    /// # Errors
-    /// As [`payload::decode`]; EPROTO for a jobspec beside the payload, which only submissions have.
-    fn decode(topic: &str, body: Body) -> Result<Self, RpcError> {
-        without_jobspec(topic, &body)?;
-        payload::decode(topic, body.json()?)
-    }
-}
-
-/// What a handler works with.
-pub(super) struct Context<'a> {
-    /// The parts of the manager.
-    pub parts: &'a Parts,
-    /// The client's handle to the engine.
-    pub engine: &'a EngineHandle,
-    /// The user, and whether with the rights of the owner.
-    pub cred: Cred,
-    /// What the client is allowed beyond that.
-    pub claim: Claim,
-    /// Whether the request asks for a stream.
-    pub streaming: bool,
-}
-
-/// How the response to a request will come.
-pub(super) enum PendingResponse {
-    /// Once, from the engine, which has yet to get this request.
-    FromEngine(Request),
-    /// Once.
-    One(Pin<Box<dyn Future<Output = RpcResult> + Send>>),
-    /// As a list of jobs, which is read part by part.
-    Jobs(Pin<Box<dyn Future<Output = Result<job_list::Listing, RpcError>> + Send>>),
-    /// From the engine, until the first error.
-    EngineStream(replies::ReplyStream),
-    /// From another part of the manager, until the first error.
-    Feed(Receiver<RpcResult>),
-    /// As an eventlog and what is added to it.
-    Eventlog(job_info::Watch),
-}
-
-impl PendingResponse {
-    /// Makes a single response of the service `S` that is there already.
-    fn now<S: Service>(response: &S::Response) -> Result<Self, RpcError> {
-        let response = written::<S>(response);
-        Ok(Self::One(Box::pin(async { response })))
-    }
-
-    /// Makes a single response that will come later.
-    fn one(response: impl Future<Output = RpcResult> + Send + 'static) -> Result<Self, RpcError> {
-        Ok(Self::One(Box::pin(response)))
-    }
-}
-
-/// Converts a response of the service `S` for the client.
-fn written<S: Service>(response: &S::Response) -> RpcResult {
-    serde_json::to_value(response).map_err(|error| RpcError::new(EIO, error.to_string()))
-}
-
-impl Context<'_> {
-    /// Sends a request to the engine, which may respond much later. The request is removed when its client leaves.
-    fn wait(&self, request: Request) -> Result<PendingResponse, RpcError> {
-        let mut responses = self.engine.stream(self.cred, request);
-        PendingResponse::one(async move { responses.next().await })
-    }
-
-    /// Reads the response from the engine, which returns it as JSON.
-    fn read<F>(&self, read: F) -> Result<PendingResponse, RpcError>
-    where
-        F: FnOnce(&Engine, Cred) -> Result<Value, RequestError> + Send + 'static,
-    {
-        let cred = self.cred;
-        let read = self.engine.read(move |engine| read(engine, cred).map_err(refusal));
-        PendingResponse::one(answered(read))
-    }
-
-    /// Reads the response of the service `S` from the engine, which returns it as `S::Response`.
-    fn read_as<S, F>(&self, read: F) -> Result<PendingResponse, RpcError>
-    where
-        S: Service,
-        F: FnOnce(&Engine) -> Result<S::Response, RequestError> + Send + 'static,
-    {
-        let read = self.engine.read(move |engine| {
-            let response = read(engine).map_err(refusal)?;
-            written::<S>(&response)
-        });
-        PendingResponse::one(answered(read))
-    }
-}
 
 /// A request that its client may send.
 pub(super) struct Admitted {
@@ -169,8 +67,9 @@ impl Admitted {
 /// ENOSYS for a topic that no service has, EPERM for a client that may not call it, EPROTO for a payload
 /// that cannot be read.
 pub(super) fn admit(
-    parts: &Parts,
-    (cred, claim): (Cred, Claim),
+    parts: &RequestParts,
+    cred: Cred,
+    claim: Claim,
     topic: &str,
     body: Body,
 ) -> Result<Admitted, RpcError> {
@@ -179,7 +78,7 @@ pub(super) fn admit(
     row.check(cred, parts.privacy.is_hidden_from(cred, claim))?;
     let decoded = (row.decode)(topic, body)?;
     if let Some(id) = decoded.job() {
-        parts.privacy.check_job((cred, claim), id, &parts.records)?;
+        parts.privacy.check_job(cred, claim, id, &parts.records)?;
     }
     let change = if cred.owner { decoded.change() } else { None };
     Ok(Admitted { responses: row.responses, change, decoded })
@@ -212,30 +111,6 @@ pub(super) fn received() -> Vec<(&'static str, u64)> {
         all.map(|row| (row.topic, row.received.load(Ordering::Relaxed))).collect();
     counts.sort_unstable();
     counts
-}
-
-/// What this module needs from a request, whatever its type.
-trait Decoded: Send {
-    /// The job that it is about.
-    fn job(&self) -> Option<JobId>;
-    /// What the audit log records about it.
-    fn change(&self) -> Option<Change>;
-    /// See [`Handle::handle`].
-    fn handle(self: Box<Self>, context: &Context<'_>) -> Result<PendingResponse, RpcError>;
-}
-
-impl<S: Handle> Decoded for S {
-    fn job(&self) -> Option<JobId> {
-        Service::job(self)
-    }
-
-    fn change(&self) -> Option<Change> {
-        self.audited().map(|audited| Change::from_request(self, audited))
-    }
-
-    fn handle(self: Box<Self>, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
-        Handle::handle(*self, context)
-    }
 }
 
 /// Decodes a request to this topic.
@@ -317,19 +192,6 @@ fn whole(topic: &str, body: &Body) -> Result<Value, RpcError> {
     without_jobspec(topic, body)?;
     serde_json::from_str(body.json()?.get())
         .map_err(|error| RpcError::proto(format!("{topic}: {error}")))
-}
-
-/// Refuses a request that has a jobspec beside its payload.
-fn without_jobspec(topic: &str, body: &Body) -> Result<(), RpcError> {
-    match body.jobspec {
-        None => Ok(()),
-        Some(_) => Err(RpcError::proto(format!("{topic}: only a submission has a jobspec"))),
-    }
-}
-
-/// Refuses everyone but the owner.
-fn owner(cred: Cred) -> Result<(), RpcError> {
-    if cred.owner { Ok(()) } else { Err(refusal(RequestError::owner_only())) }
 }
 
 static ANY_PLUGIN: LazyLock<Row> = LazyLock::new(Row::of_any_plugin);

@@ -8,8 +8,8 @@ use jobtap_core::host::HandlerStats;
 use jobtap_core::job::JobId;
 use serde_json::Value;
 
-use super::audit::Change;
-use super::{Context, Decoded, Handle, PendingResponse};
+use super::handle::{Context, Decoded, Handle, PendingResponse};
+use crate::daemon::audit::Change;
 use crate::daemon::plugin_threads::blocking::ThreadUse;
 use crate::rpc::RpcError;
 use crate::rpc::errno::EINVAL;

@@ -2,7 +2,7 @@
 
 use jobtap_core::engine::Request;
 
-use super::{Context, Handle, PendingResponse};
+use super::handle::{Context, Handle, PendingResponse};
 use crate::rpc::RpcError;
 use crate::rpc::services::queue::{
     AllocQuery, Drain, Enable, GetOverview, GetStatus, Idle, List, Start,

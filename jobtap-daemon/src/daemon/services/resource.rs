@@ -3,7 +3,7 @@
 use jobtap_core::engine::{DrainMode, NodeRequest, Request};
 use jobtap_core::resource::ResourceSet;
 
-use super::{Context, Handle, PendingResponse};
+use super::handle::{Context, Handle, PendingResponse};
 use crate::rpc::RpcError;
 use crate::rpc::errno::EINVAL;
 use crate::rpc::services::resource::{

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use jobtap_core::engine::{
-    DrainMode, Effect, Engine, Exception, HostCheck, Input, NodeRequest, ReplyTo, Request, Setup,
-    Submission,
+    DrainMode, Effect, Engine, HostCheck, Input, NodeRequest, RaisedException, ReplyTo, Request,
+    Setup, Submission,
 };
 use jobtap_core::host::{NoReturn, Registry, Ticks};
-use jobtap_core::job::{Flags, StateSet, Timestamp, Uid};
+use jobtap_core::job::{Flags, JobId, StateSet, Timestamp, Uid};
 use jobtap_core::jobspec::JobspecBuilder;
 use jobtap_core::queue::Target;
 use jobtap_core::resource::{Idset, ResourceSet};
@@ -177,8 +177,9 @@ fn any_job_is_waited_for_by_no_id_or_by_all_bits() {
 
 #[test]
 fn names_of_events_are_an_object() {
-    let wanted =
-        |payload: Value| journal::Wanted::from_request(decode::<EventsJournal>(&payload).unwrap());
+    let wanted = |payload: Value| {
+        events_journal::Wanted::from_request(decode::<EventsJournal>(&payload).unwrap())
+    };
     assert!(wanted(json!({"allow": {"submit": 1}, "deny": null})).is_ok());
     let error = wanted(json!({"deny": ["submit"]})).unwrap_err();
     assert_eq!(error.text, "job-manager.events deny should be an object");
@@ -272,7 +273,7 @@ fn the_types_of_responses_read_what_the_engine_returns() {
     reads::<job_list::ListId>(&engine.list_id(id).unwrap());
     reads::<job_manager::Why>(&engine.why(id, OWNER).unwrap());
     reads::<job_manager::SetUrgency>(&ask(&mut engine, Request::Urgency { id, urgency: 20 }));
-    let cancel = || Exception::new("cancel", 0, "no more");
+    let cancel = || RaisedException::new("cancel", 0, "no more");
     let exception = cancel();
     let (dry_run, userid, states) = (true, None, StateSet::ACTIVE);
     let raise = Request::RaiseAll { dry_run, userid, states, exception };

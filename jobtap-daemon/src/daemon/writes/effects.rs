@@ -8,7 +8,6 @@ use jobtap_core::eventlog::EventEntry;
 use jobtap_core::host::BlockingCommand;
 use jobtap_core::job::JobId;
 
-use super::hub::Hub;
 use super::resubmit;
 use crate::daemon::engine::{After, EngineHandle};
 use crate::daemon::execution::Execution;
@@ -18,7 +17,8 @@ use crate::daemon::plugin_threads::blocking::BlockingThreads;
 use crate::daemon::plugin_threads::futures::FutureThreads;
 use crate::daemon::processes::Processes;
 use crate::daemon::records::Records;
-use crate::daemon::services::journal::Journal;
+use crate::daemon::watchers::hub::Hub;
+use crate::daemon::watchers::journal::JournalWatchers;
 use crate::users;
 
 /// The parts of the manager that effects go to.
@@ -28,13 +28,13 @@ pub(in crate::daemon) struct Effector {
     /// The watchers of eventlogs.
     pub hub: Arc<Hub>,
     /// The streams of the events of all jobs.
-    pub journal: Arc<Journal>,
+    pub journal: Arc<JournalWatchers>,
     /// The files of jobs outside the store.
     pub records: Records,
     /// The executor.
     pub execution: Execution,
     /// The runtime on which users are looked up and jobs are submitted again.
-    pub plugins: tokio::runtime::Handle,
+    pub runtime: tokio::runtime::Handle,
     /// The threads for the futures of plugins.
     pub futures: FutureThreads,
     /// The processes of plugins.
@@ -72,20 +72,23 @@ impl Effector {
                 self.blocking.send(plugin, command);
             }
             Effect::Publish { id, log, seq, entry } => {
-                publish(&self.hub, &self.journal, id, (log, seq), &entry);
+                publish(&self.hub, &self.journal, id, log, seq, &entry);
             }
             Effect::Announce { id, entry } => self.journal.publish(id, None, &entry),
             Effect::Exec(command) => self.execution.send(command),
             Effect::Timer { id, at } => self.engine.set_timer(id, at),
             Effect::LookUp { user } => {
                 let engine = self.engine.clone();
-                drop(self.plugins.spawn(async move {
+                drop(self.runtime.spawn(async move {
                     let requester = users::requester(user.as_u32()).await;
                     engine.input(Input::Requester { user, requester });
                 }));
             }
-            Effect::Resubmit(job) => resubmit::resubmit(self, *job),
-            Effect::Spawn(task) => self.futures.spawn(task),
+            Effect::Resubmit(job) => {
+                let Self { engine, records, log, runtime, .. } = self;
+                resubmit::resubmit(engine, records, log, runtime, *job);
+            }
+            Effect::Spawn(future) => self.futures.spawn(future),
         }
     }
 }
@@ -93,9 +96,10 @@ impl Effector {
 /// Sends an event to the watchers of its job, and to those of all jobs.
 pub(in crate::daemon) fn publish(
     hub: &Hub,
-    journal: &Journal,
+    journal: &JournalWatchers,
     id: JobId,
-    (log, seq): (JobLog, u64),
+    log: JobLog,
+    seq: u64,
     entry: &Arc<EventEntry>,
 ) {
     hub.publish(id, log, seq, entry);

@@ -1,7 +1,6 @@
 //! From a turn of the engine to a batch of the store, and what is done once the batch is durable.
 
 pub(super) mod effects;
-pub(super) mod hub;
 pub(super) mod index;
 mod resubmit;
 

@@ -1,22 +1,32 @@
 //! Jobs that the engine submits again, since they couldn't start: their environment is in the store only.
 
+use std::sync::Arc;
+
 use jobtap_core::engine::{Cred, Request, Resubmission, Submission};
 use jobtap_core::jobspec::{Jobspec, path};
 use jobtap_core::plugin::Level;
 use serde_json::Value;
+use tokio::runtime::Handle;
 
-use super::effects::Effector;
-use crate::daemon::engine::answered;
+use crate::daemon::engine::{EngineHandle, answered};
 use crate::daemon::execution;
+use crate::daemon::log::Log;
+use crate::daemon::records::Records;
 use crate::rpc::RpcError;
 use crate::store::request;
 
-/// Begins to submit a job again. The engine responds later; the log says if it refuses.
-pub(super) fn resubmit(effector: &Effector, job: Resubmission) {
+/// Begins to submit a job again, on `runtime`. The engine responds later; the log says if it refuses.
+pub(super) fn resubmit(
+    engine: &EngineHandle,
+    records: &Records,
+    log: &Arc<Log>,
+    runtime: &Handle,
+    job: Resubmission,
+) {
     let (of, cred) = (job.of, Cred { userid: job.userid, owner: false });
-    let (engine, log) = (effector.engine.clone(), effector.log.clone());
-    let submission = submission(effector, job);
-    drop(effector.plugins.spawn(async move {
+    let (engine, log) = (engine.clone(), Arc::clone(log));
+    let submission = submission(records, job);
+    drop(runtime.spawn(async move {
         let refused = match submission {
             Err(error) => Some(error),
             Ok(submission) => {
@@ -31,9 +41,9 @@ pub(super) fn resubmit(effector: &Effector, job: Resubmission) {
 }
 
 /// The job as its user would submit it now.
-fn submission(effector: &Effector, job: Resubmission) -> Result<Submission, RpcError> {
+fn submission(records: &Records, job: Resubmission) -> Result<Submission, RpcError> {
     let mut document = job.jobspec;
-    let environment = execution::environment_of(&effector.records, job.of)?;
+    let environment = execution::environment_of(records, job.of)?;
     if !environment.is_empty() {
         let set =
             path::set(&mut document, "attributes.system.environment", Value::Object(environment));

@@ -29,16 +29,12 @@
 
 use std::time::Duration;
 
-use std::io;
-use std::os::fd::OwnedFd;
-
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
+use rustix::process::{Pid, Signal};
 use tokio::signal::unix::Signal as SignalStream;
 use tokio::time::{Instant, sleep_until};
 
 use super::job::Job;
+use super::manager_process::ManagerProcess;
 use super::state::{Ending, Shepherd};
 use super::unacknowledged;
 use crate::files::remove_leftover_at;
@@ -53,31 +49,6 @@ const ACKNOWLEDGEMENT: Duration = Duration::from_secs(5);
 /// How long to wait for killed processes before the shepherd exits without them. Those that remain hang in
 /// the kernel, or belong to another user.
 const LAST_SWEEP: Duration = Duration::from_secs(5);
-
-/// The process that a temporary instance ends with. A manager that restarts in place is the same process.
-pub(super) enum ManagerProcess {
-    Running(OwnedFd),
-    /// It had already ended when it was looked up.
-    Gone,
-}
-
-impl ManagerProcess {
-    /// The process with this id, which has started the shepherd.
-    pub(super) fn open(pid: Pid) -> io::Result<Self> {
-        match pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(process) => Ok(Self::Running(process)),
-            Err(Errno::SRCH) => Ok(Self::Gone),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    fn is_gone(&self) -> bool {
-        let Self::Running(process) = self else { return true };
-        // It can be read once the process has ended.
-        let mut waiting = [PollFd::new(process, PollFlags::IN)];
-        poll(&mut waiting, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
-    }
-}
 
 impl Shepherd {
     /// Cancels all jobs, so that the shepherd exits when they have ended.

@@ -7,7 +7,7 @@ use jobtap_core::job::JobId;
 use tokio::time::Instant;
 
 use super::state::Shepherd;
-use super::streams::taskio::lock;
+use super::streams::ends::lock;
 use super::system_error::plain;
 
 /// The maximum delay until the output of a running job can be seen. Most jobs that need no file have ended by then.

@@ -5,37 +5,36 @@
 //! running.
 
 use std::collections::HashSet;
-use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jobtap_core::engine::{Exception, ExecEvent};
+use jobtap_core::engine::{ExecEvent, RaisedException};
 use jobtap_core::job::JobId;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::actor::Actor;
 use super::claims::Claimed;
 use super::devices::Devices;
 use super::files::jobdir::JobDirs;
 use super::files::private_files::PrivateFiles;
 use super::forker::{Forker, TaskReport};
+use super::host_name::{host_name, name_host};
 use super::job::{Attach, Executing, Job, Launch, Plan, State, Step, TaskRequest};
-use super::message::{Execution, Message};
+use super::job_user::JobUser;
+use super::message::{ExecResult, Message};
+use super::not_forked::NotForked;
 use super::option_shapes;
+use super::pids::signals::signal_task;
 use super::placement::task_map;
 use super::pmi;
 use super::processes::groups::signal_groups;
-use super::processes::signals::signal_task;
 use super::rlimits::TaskLimits;
-use super::spawn::{
-    Ends, Launcher, Prepared, SpawnError, host_name, name_host, program_of, settle_directory,
-    settle_tmpdir,
-};
+use super::spawn::{Launcher, Prepared, SpawnError, program_of, settle_directory, settle_tmpdir};
 use super::start_error::StartError;
 use super::state::Shepherd;
+use super::streams::ends::Ends;
 use super::streams::input::JobInput;
 use super::streams::options::{ExitOptions, Input, IoOptions, files_per_task};
 use super::streams::taskio::JobIo;
@@ -51,16 +50,6 @@ const SLICE: Duration = Duration::from_millis(5);
 /// The maximum number of requests for the process of a task. It is requested again if a forker died before it could
 /// start the process.
 const ATTEMPTS: u32 = 3;
-
-/// Why the process of a task wasn't started.
-pub(super) enum NotForked {
-    /// The forker has died before it could start the process.
-    Again,
-    /// The forker has died while it started the process. It may have run, so it isn't started again.
-    Lost,
-    /// The system refused to start the process, or to execute its program.
-    Refused(io::Error),
-}
 
 /// The result of a slice of a launch.
 enum Slice {
@@ -119,16 +108,16 @@ impl Shepherd {
         self.keep_running();
         let id = start.id;
         // As the job's user: a map may be in a file of the user.
-        let mapped = Actor::for_job(&start).map_err(StartError::from).and_then(|actor| {
-            start.taskmap = actor.try_act(|| Ok(task_map(&start)?))?;
-            Ok(actor)
+        let mapped = JobUser::for_job(&start).map_err(StartError::from).and_then(|job_user| {
+            start.taskmap = job_user.try_act(|| Ok::<_, StartError>(task_map(&start)?))?;
+            Ok(job_user)
         });
         let mut job = Job::new(&start, outbox);
         // The claim takes a sync of the disk. Entries that are logged before are sent with the result of the first
         // slice, so that the manager commits them together.
         job.journal.hold_back();
         job.log_begin();
-        match mapped.and_then(|actor| self.plan(start, actor, &mut job)) {
+        match mapped.and_then(|job_user| self.plan(start, job_user, &mut job)) {
             Ok(plan) => job.claim(plan),
             Err(error) => job.fail(error.to_string()),
         }
@@ -167,7 +156,9 @@ impl Shepherd {
             let note = note.to_owned();
             let event = match self.lost_jobs_run_on {
                 true => ExecEvent::Lost { id, note, reason: SHEPHERD_LOST.to_owned() },
-                false => ExecEvent::Exception { id, exception: Exception::new("exec", 0, note) },
+                false => {
+                    ExecEvent::Exception { id, exception: RaisedException::new("exec", 0, note) }
+                }
             };
             let _ = outbox.send(ShepherdMessage::Event(event));
         }
@@ -175,7 +166,12 @@ impl Shepherd {
     }
 
     /// Requests the job's claim, and accepts input for the job from now on.
-    fn plan(&mut self, start: StartJob, actor: Actor, job: &mut Job) -> Result<Plan, StartError> {
+    fn plan(
+        &mut self,
+        start: StartJob,
+        job_user: JobUser,
+        job: &mut Job,
+    ) -> Result<Plan, StartError> {
         option_shapes::check(&start.shell_options)?;
         if IoOptions::parse(&start.shell_options)?.input == Input::Service {
             let input = JobInput::of_clients(start.id, start.ntasks, self.inbox.clone());
@@ -191,7 +187,7 @@ impl Shepherd {
         let devices = Devices::for_job(&start)?;
         self.claims.claim(start.id);
         let pmi = has_pmi.then(|| self.pmi.job(&start, &self.inbox));
-        Ok(Plan { start, limits, actor, pmi, devices, signals: Vec::new() })
+        Ok(Plan { start, limits, job_user, pmi, devices, signals: Vec::new() })
     }
 
     /// Requests the claims of the jobs whose start was requested.
@@ -265,18 +261,18 @@ impl Shepherd {
         executing.pid = Some(pid);
         let rank = executing.request.rank;
         job.tasks.add(pid, rank);
-        let Some(report) = report else { return self.executed(id, pid, Execution::Done) };
+        let Some(report) = report else { return self.executed(id, pid, ExecResult::Done) };
         let inbox = self.inbox.clone();
         match report.outcome(self.patience) {
             Ok(outcome) => drop(tokio::spawn(async move {
-                let execution = outcome.await;
+                let result = outcome.await;
                 // Fails only if the shepherd has ended.
-                let _ = inbox.send(Message::Executed { id, pid, execution });
+                let _ = inbox.send(Message::Executed { id, pid, result });
             })),
             Err(error) => {
                 let errno = Errno::from_io_error(&error).unwrap_or(Errno::MFILE);
                 let _ =
-                    inbox.send(Message::Executed { id, pid, execution: Execution::Refused(errno) });
+                    inbox.send(Message::Executed { id, pid, result: ExecResult::Refused(errno) });
             }
         }
     }
@@ -309,7 +305,7 @@ impl Shepherd {
     }
 
     /// Continues a launch when it is known whether the last process that it started executes its program.
-    pub(super) fn executed(&mut self, id: JobId, pid: Pid, execution: Execution) {
+    pub(super) fn executed(&mut self, id: JobId, pid: Pid, result: ExecResult) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         // The job may have been canceled meanwhile.
         let Some(launch) = job.state.launch() else { return };
@@ -317,12 +313,12 @@ impl Shepherd {
             return;
         };
         let rank = request.rank;
-        let error = match execution {
-            Execution::Done => match job.streams.start((id, rank), ends, &self.inbox) {
+        let error = match result {
+            ExecResult::Done => match job.streams.start(id, rank, ends, &self.inbox) {
                 Ok(()) => return self.starting.push_back(id),
                 Err(error) => SpawnError::Streams(error),
             },
-            Execution::Refused(errno) => {
+            ExecResult::Refused(errno) => {
                 let error = Launcher::refused(&launch.plan.start, errno);
                 self.tasks.remove(&pid);
                 if job.not_executed(pid) {
@@ -331,7 +327,7 @@ impl Shepherd {
                 }
                 error
             }
-            Execution::Late => SpawnError::Late(self.patience),
+            ExecResult::Late => SpawnError::Late(self.patience),
         };
         self.fail_launch(id, LaunchError::Task(rank, error));
     }
@@ -407,14 +403,14 @@ impl Shepherd {
 
 /// Begins a launch: makes the job's directory, creates the output log and opens the files that all tasks share.
 fn begin(mut plan: Plan, job: &mut Job, means: &Means<'_>) -> Result<(), StartError> {
-    let Plan { start, limits, actor, pmi, .. } = &mut plan;
-    job.dir = means.job_dirs.make(start, actor)?;
+    let Plan { start, limits, job_user, pmi, .. } = &mut plan;
+    job.dir = means.job_dirs.make(start, job_user)?;
     start.tmpdir = job.dir.as_ref().map(|dir| dir.path().to_owned());
-    let elsewhere = settle_directory(start, actor).err();
-    let reset = settle_tmpdir(start, actor).err();
+    let elsewhere = settle_directory(start, job_user).err();
+    let reset = settle_tmpdir(start, job_user).err();
     name_host(start);
-    let program = program_of(start, actor);
-    let io = JobIo::create(start, actor, means.output)?;
+    let program = program_of(start, job_user);
+    let io = JobIo::create(start, job_user, means.output)?;
     job.streams.output = Some(io.log());
     for warning in limits.warnings() {
         io.warn("rlimit", &warning);
@@ -422,8 +418,8 @@ fn begin(mut plan: Plan, job: &mut Job, means: &Means<'_>) -> Result<(), StartEr
     if let Some(file) = io.input_file() {
         let (path, made) = (file.to_string_lossy(), means.input.create(start.id));
         let inbox = means.inbox.clone();
-        let input = made
-            .and_then(|made| JobInput::redirected(made, (start.id, start.ntasks), &path, inbox));
+        let input =
+            made.and_then(|made| JobInput::redirected(made, start.id, start.ntasks, &path, inbox));
         job.streams.input = Some(input.map_err(StartError::KeepInput)?);
     }
     if let Some(why) = reset {
@@ -887,7 +883,7 @@ mod tests {
         bench.until(|shepherd| started(shepherd).is_some());
         // The process executes its program, but the shepherd is told that it hasn't done so in time.
         let pid = started(&bench.shepherd).unwrap();
-        bench.shepherd.executed(ID, pid, Execution::Late);
+        bench.shepherd.executed(ID, pid, ExecResult::Late);
         let late = "task 0: its program was not executed within 300 s";
         bench.ended(ID);
         assert_eq!(bench.events(), ["init", "starting", late, "done", "RELEASE"]);

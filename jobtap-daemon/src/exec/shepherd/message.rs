@@ -19,7 +19,7 @@ pub(super) enum Message {
     /// Jobs were claimed, or could not be claimed.
     Claimed(Claimed),
     /// It is now known whether a new process of a job executes its program.
-    Executed { id: JobId, pid: Pid, execution: Execution },
+    Executed { id: JobId, pid: Pid, result: ExecResult },
     /// A captured stream of a job ended.
     StreamEnded { id: JobId },
     /// The input of the task with this rank has ended.
@@ -38,7 +38,7 @@ pub(super) enum Message {
 
 /// Whether a new process executes its program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Execution {
+pub(super) enum ExecResult {
     /// It does, or was killed.
     Done,
     /// The system refuses to.

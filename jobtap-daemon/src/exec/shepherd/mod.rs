@@ -19,7 +19,6 @@
 //! If the forker dies the shepherd, as the subreaper, becomes the parent of its children; if the shepherd dies the
 //! forker takes its place ([`succession`]).
 
-mod actor;
 mod affinity;
 mod claims;
 mod connection;
@@ -29,12 +28,19 @@ mod files;
 mod forker;
 mod gpus;
 mod held_output;
+mod host_name;
+mod ignored_signals;
 mod job;
+mod job_user;
 mod launch;
+mod manager_process;
 mod message;
 mod nonce;
+mod not_forked;
 mod option_error;
 mod option_shapes;
+mod output_stream;
+mod pids;
 mod placement;
 mod pmi;
 mod processes;
@@ -66,12 +72,14 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 
-use self::ending::{MANAGER_PATROL, ManagerProcess};
+use self::ending::MANAGER_PATROL;
 use self::forker::process::End;
 use self::forker::{ForkedJobs, Forker};
+use self::ignored_signals::catch_ignored;
 use self::job::Job;
+use self::manager_process::ManagerProcess;
 use self::message::Message;
-use self::processes::token;
+use self::pids::token;
 use self::state::{Manager, Shepherd};
 pub(crate) use self::streams::options::{MOST_FILES_PER_TASK, files_per_task};
 use super::protocol::{ShepherdMessage, ShepherdRequest, VERSION};
@@ -251,7 +259,7 @@ impl Shepherd {
                 }
             }
             Message::Claimed(claimed) => self.claimed(claimed),
-            Message::Executed { id, pid, execution } => self.executed(id, pid, execution),
+            Message::Executed { id, pid, result } => self.executed(id, pid, result),
             Message::StreamEnded { id } => {
                 if let Some(job) = self.jobs.get_mut(&id) {
                     job.streams.one_ended();
@@ -364,21 +372,6 @@ impl Shepherd {
             },
         }
     }
-}
-
-/// Catches the signals that may have been ignored when the manager was started, by `nohup` or by a shell that puts it
-/// in the background. A process inherits ignored signals but not caught ones, so jobs get the default action of each
-/// signal. The shepherd itself does nothing on these signals.
-fn catch_ignored() -> io::Result<Vec<tokio::signal::unix::Signal>> {
-    let kinds = [
-        SignalKind::hangup(),
-        SignalKind::interrupt(),
-        SignalKind::quit(),
-        SignalKind::user_defined1(),
-        SignalKind::user_defined2(),
-        SignalKind::alarm(),
-    ];
-    kinds.into_iter().map(signal).collect()
 }
 
 /// Waits until `moment`, or forever if it is `None`.

@@ -1,5 +1,5 @@
 //! The text that distinguishes the processes of a state directory's jobs from all others, in their
-//! [tokens](super::processes::token).
+//! [tokens](super::pids::token).
 //!
 //! It is stored in the state directory, so that a shepherd can find the processes left by the jobs of an earlier one. A
 //! copy of the directory gets another text, since its jobs are different ones.

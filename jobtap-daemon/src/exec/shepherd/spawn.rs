@@ -3,27 +3,26 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::DirBuilder;
-use std::io::{self, PipeWriter};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
-use tokio::task::AbortHandle;
 
-use super::actor::Actor;
 use super::files::user_file::TaskStream;
-use super::forker::{FileUse, Limit, Open, ShepherdEnd, Spawn, Standard};
+use super::forker::{FileUse, Limit, Open, Spawn, Standard};
 use super::gpus;
 use super::job::Plan;
+use super::job_user::JobUser;
+use super::pids::token;
 use super::placement::{Place, place};
 use super::pmi;
-use super::processes::token;
 use super::start_error::StartError;
-use super::streams::pty::Terminal;
-use super::streams::taskio::{Capture, JobIo, TaskIo};
+use super::streams::ends::Ends;
+use super::streams::taskio::{JobIo, TaskIo};
 use super::system_error::plain;
 use super::template::{f58_for, render, variable};
 use crate::exec::StartJob;
@@ -78,37 +77,11 @@ pub(super) enum UnusableDirectory {
     Temporary { name: String },
 }
 
-/// The shepherd's ends of the streams of a task.
-pub(super) struct Ends {
-    pub(super) captures: Vec<Capture>,
-    pub(super) input: Option<PipeWriter>,
-    /// The work to serve the task's PMI socket.
-    pub(super) pmi: Option<AbortHandle>,
-    /// The task's terminal.
-    pub(super) terminal: Option<Terminal>,
-}
-
 /// All that the process of a task needs.
 pub(super) struct Prepared {
     pub(super) spawn: Spawn,
     pub(super) theirs: Vec<(FileUse, OwnedFd)>,
     pub(super) ends: Ends,
-}
-
-impl Ends {
-    /// The ends that a successor of the shepherd needs.
-    pub(super) fn shepherd_ends(&self) -> Vec<(FileUse, BorrowedFd<'_>)> {
-        // The pipes behind a terminal end with the shepherd.
-        if let Some(terminal) = &self.terminal {
-            return vec![(FileUse::ShepherdEnd(ShepherdEnd::Terminal), terminal.shepherd.as_fd())];
-        }
-        let printed = self.captures.iter().map(|capture| {
-            (FileUse::ShepherdEnd(ShepherdEnd::Printed(capture.stream)), capture.pipe.as_fd())
-        });
-        let input =
-            self.input.iter().map(|pipe| (FileUse::ShepherdEnd(ShepherdEnd::Input), pipe.as_fd()));
-        printed.chain(input).collect()
-    }
 }
 
 /// Prepares the tasks of one job.
@@ -138,7 +111,7 @@ impl<'a> Launcher<'a> {
 
     /// Prepares the task with rank `rank`.
     pub(super) fn prepare(&self, rank: u32, io: &JobIo) -> Result<Prepared, SpawnError> {
-        let Plan { start: job, actor, pmi, devices, .. } = self.plan;
+        let Plan { start: job, job_user, pmi, devices, .. } = self.plan;
         let name = program_name(job);
         let failed = |error| SpawnError::Program { program: name.clone(), error };
         let program = self.program.as_ref().map_err(|errno| failed((*errno).into()))?;
@@ -174,7 +147,7 @@ impl<'a> Launcher<'a> {
             env: env.iter().map(|(name, value)| format!("{name}={value}")).collect(),
             cpus: devices.cpus.as_ref().map(|cpus| cpus.cpus(job, rank)),
             limits: self.limits(),
-            user: actor.other().map(|user| (**user).clone()),
+            user: job_user.other().map(|user| (**user).clone()),
             opens,
         };
         Ok(Prepared { spawn, theirs, ends: Ends { captures, input, pmi, terminal } })
@@ -241,7 +214,10 @@ const ELSEWHERE: &str = "/tmp";
 
 /// Makes sure that a job has a working directory that its user can use. The error says what is wrong with its own; the
 /// job then has another one.
-pub(super) fn settle_directory(job: &mut StartJob, actor: &Actor) -> Result<(), UnusableDirectory> {
+pub(super) fn settle_directory(
+    job: &mut StartJob,
+    job_user: &JobUser,
+) -> Result<(), UnusableDirectory> {
     let cwd = &job.cwd;
     let usable = || {
         if std::fs::metadata(cwd)?.is_dir() {
@@ -250,7 +226,7 @@ pub(super) fn settle_directory(job: &mut StartJob, actor: &Actor) -> Result<(), 
             Err(Errno::NOTDIR.into())
         }
     };
-    let Err(error) = actor.act(usable).flatten() else { return Ok(()) };
+    let Err(error) = job_user.act(usable).flatten() else { return Ok(()) };
     let path = std::mem::replace(&mut job.cwd, ELSEWHERE.into());
     Err(UnusableDirectory::Working { path, error })
 }
@@ -258,7 +234,10 @@ pub(super) fn settle_directory(job: &mut StartJob, actor: &Actor) -> Result<(), 
 /// Makes sure that the directory for temporary files that the job's environment names exists, as in Flux: the job may
 /// run on another host than the one where it was submitted. The error says what is wrong with the directory; the job
 /// then has another one.
-pub(super) fn settle_tmpdir(job: &mut StartJob, actor: &Actor) -> Result<(), UnusableDirectory> {
+pub(super) fn settle_tmpdir(
+    job: &mut StartJob,
+    job_user: &JobUser,
+) -> Result<(), UnusableDirectory> {
     let Some((_, dir)) = job.env.iter_mut().find(|(name, _)| name == "TMPDIR") else {
         return Ok(());
     };
@@ -267,23 +246,11 @@ pub(super) fn settle_tmpdir(job: &mut StartJob, actor: &Actor) -> Result<(), Unu
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         made => made,
     };
-    let usable = !dir.is_empty() && actor.act(make).flatten().is_ok();
+    let usable = !dir.is_empty() && job_user.act(make).flatten().is_ok();
     if usable {
         return Ok(());
     }
     Err(UnusableDirectory::Temporary { name: std::mem::replace(dir, ELSEWHERE.to_owned()) })
-}
-
-/// Sets the job's `HOSTNAME`, if it has one from the host where it was submitted, to the host on which it runs.
-pub(super) fn name_host(job: &mut StartJob) {
-    for (_, value) in job.env.iter_mut().filter(|(name, _)| name == "HOSTNAME") {
-        *value = host_name();
-    }
-}
-
-/// The name of this host.
-pub(super) fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// The environment as it was submitted, without the PMI of a job that encloses this manager or the submitter.
@@ -304,8 +271,8 @@ fn program_name(job: &StartJob) -> String {
 }
 
 /// Finds the program of a job's tasks, as the job's user.
-pub(super) fn program_of(job: &StartJob, actor: &Actor) -> Result<PathBuf, Errno> {
-    let found = actor.act(|| find_program(job));
+pub(super) fn program_of(job: &StartJob, job_user: &JobUser) -> Result<PathBuf, Errno> {
+    let found = job_user.act(|| find_program(job));
     found.unwrap_or_else(|error| Err(Errno::from_io_error(&error).unwrap_or(Errno::PERM)))
 }
 

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::actor::ActorError;
 use super::files::jobdir::JobDirError;
+use super::job_user::JobUserError;
 use super::option_error::OptionError;
 use super::placement::TaskMapError;
 use super::system_error::plain;
@@ -17,7 +17,7 @@ pub(super) enum StartError {
     Option(#[from] OptionError),
     /// The shepherd can't act as the job's user.
     #[error(transparent)]
-    Actor(#[from] ActorError),
+    User(#[from] JobUserError),
     /// The tasks can't be placed as the job asks for.
     #[error(transparent)]
     TaskMap(#[from] TaskMapError),

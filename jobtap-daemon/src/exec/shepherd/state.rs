@@ -12,11 +12,11 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
 use super::claims::Claims;
-use super::ending::ManagerProcess;
 use super::files::jobdir::JobDirs;
 use super::files::private_files::PrivateFiles;
 use super::forker::Forker;
 use super::job::Job;
+use super::manager_process::ManagerProcess;
 use super::message::Message;
 use super::pmi;
 use crate::exec::protocol::ShepherdMessage;

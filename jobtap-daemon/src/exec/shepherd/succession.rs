@@ -5,7 +5,7 @@
 //! output that it hadn't written yet, and the wireup of MPI programs that was not complete.
 //!
 //! A job is lost if not all of its tasks were started, or if its tasks were children of the dead shepherd because an
-//! earlier forker had started them. The processes left by lost jobs are found by the [token](super::processes::token)
+//! earlier forker had started them. The processes left by lost jobs are found by the [token](super::pids::token)
 //! in their environment, and killed.
 
 use std::os::unix::process::ExitStatusExt;
@@ -14,11 +14,12 @@ use std::process::ExitStatus;
 use jobtap_core::job::{JobId, TaskMap};
 use rustix::process::Signal;
 
-use super::actor::Actor;
 use super::forker::{ForkedJob, ForkedJobs};
 use super::job::Job;
+use super::job_user::JobUser;
+use super::pids::signals::signal_task;
 use super::placement::task_map;
-use super::processes::signals::signal_task;
+use super::start_error::StartError;
 use super::state::Shepherd;
 use super::streams::input::JobInput;
 use super::streams::options::{ExitOptions, Input, IoOptions};
@@ -73,10 +74,10 @@ impl Shepherd {
     }
 
     fn inherit(&mut self, id: JobId, mut start: StartJob, forked: ForkedJob) {
-        let actor = Actor::for_job(&start).unwrap_or_default();
+        let job_user = JobUser::for_job(&start).unwrap_or_default();
         let counts: Vec<u32> = start.nodes.iter().map(|node| node.ntasks).collect();
         // A map may be in a file of the user, which may be gone.
-        let mapped = actor.try_act(|| Ok(task_map(&start)?));
+        let mapped = job_user.try_act(|| Ok::<_, StartError>(task_map(&start)?));
         start.taskmap = mapped.unwrap_or_else(|_| TaskMap::block(&counts));
         let mut job = Job::running(&start);
         job.dir = self.job_dirs.find(id);
@@ -88,7 +89,7 @@ impl Shepherd {
             let input = JobInput::resumed(file, id, start.ntasks, self.inbox.clone());
             job.streams.input = Some(input);
         }
-        let io = JobIo::reopen(&start, &actor, &self.output);
+        let io = JobIo::reopen(&start, &job_user, &self.output);
         job.streams.output = io.as_ref().ok().map(JobIo::log);
         let mut exited = Vec::new();
         for task in forked.tasks {
@@ -100,7 +101,7 @@ impl Shepherd {
             let lost = match &io {
                 Ok(io) => io
                     .resume(&start, task.rank, task.ends)
-                    .and_then(|ends| job.streams.start((id, task.rank), ends, &self.inbox))
+                    .and_then(|ends| job.streams.start(id, task.rank, ends, &self.inbox))
                     .err()
                     .map(|error| error.to_string()),
                 Err(error) => Some(error.to_string()),

@@ -1,13 +1,15 @@
 //! Templates with `{{tags}}`, in the names of output files, in commands and in the environment.
 
+mod ids;
 mod slurm;
 
 use std::sync::LazyLock;
 
 use jobtap_core::job::Encoding;
-use jobtap_core::resource::{Hostlist, Idset};
+use jobtap_core::resource::Hostlist;
 use serde_json::{Value, json};
 
+use self::ids::ids;
 use super::placement::place;
 use crate::exec::StartJob;
 use crate::locale;
@@ -108,25 +110,6 @@ fn value(tag: &str, job: &StartJob, rank: Option<u32>) -> Option<String> {
             None => slurm::value(tag, job, rank)?,
         },
     })
-}
-
-/// The cores or GPUs that the job has on the node on which a task runs. They are looked up in the JSON of R: a job can
-/// have thousands of these tags, and the shepherd, which serves all jobs, would have to parse the whole R for each.
-fn ids(job: &StartJob, rank: u32, kind: &str) -> Option<Idset> {
-    ids_of_node(job, job.nodes.get(place(&job.taskmap, rank).node)?.rank, kind)
-}
-
-/// The cores or GPUs that the job has on the node with this rank.
-fn ids_of_node(job: &StartJob, node: u32, kind: &str) -> Option<Idset> {
-    let is_of_node = |entry: &&Value| {
-        let ranks = entry.get("rank").and_then(Value::as_str).map(str::parse::<Idset>);
-        ranks.is_some_and(|ranks| ranks.is_ok_and(|ranks| ranks.contains(node)))
-    };
-    let entries = job.resources.pointer("/execution/R_lite")?.as_array()?;
-    match entries.iter().find(is_of_node)?.get("children")?.get(kind) {
-        Some(ids) => ids.as_str()?.parse().ok(),
-        None => Some(Idset::new()),
-    }
 }
 
 /// The host on which a task runs, as named in R.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::{StoreError, acked, lock};
 use super::integrity::{self, CURRENT};
-use super::keyspaces::{PARTS, Part};
+use super::part::{PARTS, Part};
 use super::write_ahead_log;
 
 /// The engine's directory within the store's directory.

@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::super::acked::Acked;
 use super::super::lock::Lock;
 use super::super::{StoreError, rows};
-use super::keyspaces::Part;
+use super::part::Part;
 use super::table::{BadPart, Neighbors};
 use super::{files, integrity, table, tail};
 

@@ -17,42 +17,10 @@ use fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOpt
 
 use super::super::rows;
 use super::files::KeyspaceSet;
+use super::part::{PARTS, Part};
 
 const KIB: u32 = 1024;
 const MIB: u64 = 1024 * 1024;
-
-/// The rows of one keyspace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
-    /// The rows of jobs, except their first bundles.
-    Jobs,
-    /// The rows of the job index.
-    Index,
-    /// The rows of the instance and of the store itself.
-    Instance,
-    /// The [first bundles](rows::of_first_bundle) of jobs.
-    Submissions,
-}
-
-/// The parts in the order in which their keyspaces are created.
-pub(super) const PARTS: [Part; 4] = [Part::Jobs, Part::Index, Part::Instance, Part::Submissions];
-
-impl Part {
-    /// The engine's name of the keyspace.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Jobs => "jobs",
-            Self::Index => "index",
-            Self::Instance => "instance",
-            Self::Submissions => "submissions",
-        }
-    }
-
-    /// Whether the part has rows of jobs.
-    pub(super) fn is_of_jobs(self) -> bool {
-        matches!(self, Self::Jobs | Self::Submissions)
-    }
-}
 
 /// The maximum size of one keyspace's rows in memory, in bytes, before they become a table; [`Keyspaces::backlog`]
 /// bounds all keyspaces together. Twice as much is not faster. fjall stores this number in the database, so the

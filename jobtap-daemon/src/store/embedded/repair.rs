@@ -16,15 +16,17 @@ use fjall::PersistMode;
 use jobtap_core::job::{Encoding, JobId};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
+use super::super::acked::Acked;
 use super::super::layout::BadRow;
 use super::super::lock::Lock;
 use super::super::reading::JobScan;
 use super::super::rows::{self, Name, Row};
-use super::super::{Key, Memory, StoreError, StoredJob, space};
+use super::super::{Key, Memory, StoreError, StoredJob, reserve};
+use super::engine::{Engine, FORMAT, guarded};
 use super::files::KeyspaceSet;
 use super::fsck::{Damage, Loss, Range, check_locked};
-use super::keyspaces::Part;
-use super::{Acked, Engine, FORMAT, files, guarded, tail};
+use super::part::Part;
+use super::{files, tail};
 
 /// The number of rows that are written together.
 const GROUP: usize = 1024;
@@ -84,13 +86,13 @@ pub(super) fn repair_locked(dir: &Path) -> Result<Option<Repaired>, StoreError> 
     let set = KeyspaceSet::detect(dir);
     let db = set.database(dir);
     let needed = size(&db).map_err(failed)?;
-    let free = space::free_bytes(dir).map_err(failed)?;
+    let free = reserve::free_bytes(dir).map_err(failed)?;
     if free < needed {
         return Err(StoreError::NoSpace { path: dir.to_owned(), free, needed });
     }
     // As at every start, cuts off a torn commit that was not acknowledged.
     tail::mend(dir, Acked::read(dir)?)?;
-    let work = Work::create(dir).map_err(failed)?;
+    let work = WorkingDirectory::create(dir).map_err(failed)?;
     link(&db, &work.copy()).map_err(failed)?;
     let lost = Lost::from_damages(&damages);
     let jobs = fill(dir, &work, set, &lost)?;
@@ -100,13 +102,13 @@ pub(super) fn repair_locked(dir: &Path) -> Result<Option<Repaired>, StoreError> 
 }
 
 /// The working directory of a repair.
-struct Work {
+struct WorkingDirectory {
     path: PathBuf,
     /// Whether the new database has replaced the old one, which is then in this directory.
     exchanged: bool,
 }
 
-impl Work {
+impl WorkingDirectory {
     fn create(dir: &Path) -> io::Result<Self> {
         Ok(Self { path: fresh(dir, "repair")?, exchanged: false })
     }
@@ -137,7 +139,7 @@ impl Work {
     }
 }
 
-impl Drop for Work {
+impl Drop for WorkingDirectory {
     fn drop(&mut self) {
         // Removes what the repair created. Files that can't be removed do no harm.
         let _ = fs::remove_dir_all(self.copy());
@@ -298,7 +300,7 @@ fn before(name: &[u8]) -> Vec<u8> {
 /// Fills the new database with the undamaged rows of the copy; returns the dropped jobs.
 fn fill(
     dir: &Path,
-    work: &Work,
+    work: &WorkingDirectory,
     set: KeyspaceSet,
     lost: &Lost<'_>,
 ) -> Result<Vec<JobId>, StoreError> {

@@ -2,10 +2,18 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::thread;
+
+use fjall::{Database, PersistMode};
 
 use super::super::bundle::{Bundle, Entry};
-use super::super::request;
-use super::keyspaces::Part;
+use super::super::changes::Changes;
+use super::super::layout::Rows;
+use super::super::rows::Name;
+use super::super::{lock, request};
+use super::engine::{EARLIER, FORMAT, explain, has_room_for_a_table};
+use super::files::KeyspaceSet;
+use super::part::Part;
 use super::*;
 
 fn put(key: &Key, value: &str) -> Op {

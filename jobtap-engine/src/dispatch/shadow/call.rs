@@ -65,7 +65,7 @@ pub(super) fn call(
             (None, Some(id)) => Some(core.jobs.job(id)?),
             (None, None) => None,
         };
-        let host = host_of(core, shadow, topic.job, &buffer);
+        let host = shadow_host(core, shadow, topic.job, &buffer);
         if let Some(job) = job {
             host.show_own(job);
         }
@@ -78,10 +78,10 @@ pub(super) fn call(
         called
     };
     let result = result.map_err(|fault| *fault);
-    Some(finish(core, key, topic, charge, (result, milliseconds, buffer)))
+    Some(finish(core, key, topic, charge, Returned { result, milliseconds, buffer }))
 }
 
-fn host_of<'e>(
+fn shadow_host<'e>(
     core: &'e Core,
     shadow: &'e Shadow,
     current: Option<JobId>,
@@ -91,14 +91,22 @@ fn host_of<'e>(
     ShadowHost { live: CallbackHost { core, plugin, current, buffer }, shadow }
 }
 
+/// What a callback has come back with.
+struct Returned {
+    result: Result<Outcome, Fault>,
+    milliseconds: u64,
+    buffer: CommandBuffer,
+}
+
 /// Handles what a callback has led to.
 fn finish(
     core: &mut Core,
     key: PluginKey,
     topic: Topic<'_>,
     charge: Charge,
-    (result, milliseconds, buffer): (Result<Outcome, Fault>, u64, CommandBuffer),
+    returned: Returned,
 ) -> Called {
+    let Returned { result, milliseconds, buffer } = returned;
     if matches!(&result, Err(fault) if !matches!(fault, Fault::Panic(_))) {
         // As for a live plugin.
         buffer.drop_updates(0);
@@ -252,7 +260,7 @@ pub(crate) fn resume(core: &mut Core, key: PluginKey, work: RemoteWork) {
         return;
     };
     let plugin = Rc::clone(&shadow.plugin);
-    let topic = Topic { topic: TopicId::Own, trial: None, job: None, detail: Detail::None };
+    let topic = Topic { topic: TopicId::Unlisted, trial: None, job: None, detail: Detail::None };
     let transcript = match work {
         RemoteWork::Commands(commands) => {
             let mut transcript = Transcript::default();
@@ -265,13 +273,14 @@ pub(crate) fn resume(core: &mut Core, key: PluginKey, work: RemoteWork) {
             let called = {
                 let core = &*core;
                 let Some(shadow) = core.plugins.shadows.get(key) else { return };
-                let host = host_of(core, shadow, None, &buffer);
-                let args = Args::new(&host, TopicId::Own);
+                let host = shadow_host(core, shadow, None, &buffer);
+                let args = Args::new(&host, TopicId::Unlisted);
                 plugin.call_outside_topics(&core.plugins.ticks, |plugin| call(plugin, &args))
             };
             let Some((result, milliseconds)) = called else { return };
             let result = result.map(|()| Outcome::default()).map_err(Fault::from);
-            finish(core, key, topic, Charge::Yes, (result, milliseconds, buffer)).transcript
+            let returned = Returned { result, milliseconds, buffer };
+            finish(core, key, topic, Charge::Yes, returned).transcript
         }
     };
     let Core { turn, jobs, plugins, .. } = core;

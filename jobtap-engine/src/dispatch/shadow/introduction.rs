@@ -21,7 +21,7 @@ pub(super) fn introduce(core: &mut Core, key: PluginKey) {
     let mut jobs = core.jobs.active_where(Record::is_accepted);
     let state = |id: &JobId| core.jobs.state(*id);
     match order {
-        IntroductionOrder::None => {}
+        IntroductionOrder::ById => {}
         IntroductionOrder::State => jobs.sort_by_key(state),
         IntroductionOrder::StateReversed => jobs.sort_by_key(|id| Reverse(state(id))),
     }

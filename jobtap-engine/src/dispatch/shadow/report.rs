@@ -135,7 +135,7 @@ fn unseen(shadow: &Shadow, live: &Stack) -> Vec<String> {
         | TopicId::SlurmProlog
         | TopicId::SlurmEpilogSlurmctld
         | TopicId::SlurmEpilog => !live.handles(entry.id),
-        TopicId::Own => entry.topic != "service",
+        TopicId::Unlisted => entry.topic != "service",
         _ => false,
     };
     entries.filter(is_unseen).map(HandlerEntry::full_name).collect()

@@ -4,9 +4,9 @@ use std::cell::Cell;
 
 use super::call::{Charge, Topic, call};
 use super::notes::record;
-use crate::agenda::Queued;
 use crate::core::Core;
-use crate::host::{BoundHandler, Detail, Fault, Outcome, PluginKey, ServiceRequest};
+use crate::dispatch::call::Called;
+use crate::host::{BoundHandler, Detail, PluginKey, ServiceRequest};
 use crate::job::Timestamp;
 use crate::jobs::Jobs;
 use crate::shadows::Shadows;
@@ -31,13 +31,13 @@ pub(crate) fn show(
     let same = |bound: &&BoundHandler| {
         (bound.entry().topic, bound.entry().key) == (live.entry().topic, live.entry().key)
     };
-    let handlers = shadow.stack.handlers(TopicId::Own)?;
+    let handlers = shadow.stack.handlers(TopicId::Unlisted)?;
     let bound = handlers.iter().find(same)?.clone();
     let ServiceRequest { cred, to, streaming, .. } = *request;
     let payload = request.payload.clone();
     let copy = ServiceRequest { cred, payload, to, streaming, taken: Cell::new(false) };
     let detail = Detail::Request(&copy);
-    let topic = Topic { topic: TopicId::Own, trial: None, job: None, detail };
+    let topic = Topic { topic: TopicId::Unlisted, trial: None, job: None, detail };
     let transcript = call(core, &bound, topic, Charge::Yes)?.transcript;
     Some(Answered { key, transcript })
 }
@@ -49,15 +49,15 @@ pub(crate) fn finish(
     shadows: &mut Shadows,
     answered: Option<Answered>,
     live: &BoundHandler,
-    (result, commands): (&Result<Outcome, Fault>, &[Queued]),
+    called: &Called,
 ) {
     let Some(Answered { key, transcript: shadow }) = answered else { return };
     let mut transcript = Transcript::default();
-    match result {
+    match &called.result {
         Ok(outcome) => transcript.add_outcome(outcome, None),
         Err(fault) => transcript.failed = Some(fault_text(fault)),
     }
-    commands.iter().for_each(|queued| transcript.add_command(&queued.command));
+    called.commands.iter().for_each(|queued| transcript.add_command(&queued.command));
     let comparison = compare(&Compared {
         job: None,
         live: &[LiveTranscript { plugin: live.plugin(), transcript }],

@@ -11,16 +11,20 @@ use crate::jobs::Jobs;
 use crate::plugins::Plugins;
 use crate::shadows::Shadows;
 use crate::shadows::compare::{Compared, LiveTranscript, compare};
-use crate::shadows::watched::{Watch, Watched};
+use crate::shadows::watched::{ShadowCall, ShadowCalls};
 use crate::topic::{OnFailure, TopicId};
 use crate::transcript::{Transcript, fault_text};
 
 /// The shadows that this dispatch concerns; `None` when it concerns no shadow.
-pub(crate) fn begin(shadows: &Shadows, frame: &Frame, live: &[BoundHandler]) -> Option<Box<Watch>> {
+pub(crate) fn begin(
+    shadows: &Shadows,
+    frame: &Frame,
+    live: &[BoundHandler],
+) -> Option<Box<ShadowCalls>> {
     if shadows.is_empty() {
         return None;
     }
-    let mut watch = Watch::default();
+    let mut calls = ShadowCalls::default();
     for shadow in shadows.iter().filter(|shadow| shadow.stopped.is_none()) {
         let (topic, id) = (frame.topic, frame.job);
         if topic == TopicId::JobEvent && !shadow.jobs.get(&id).is_some_and(|job| job.subscribed) {
@@ -40,9 +44,9 @@ pub(crate) fn begin(shadows: &Shadows, frame: &Frame, live: &[BoundHandler]) -> 
         let place = live.iter().position(|bound| bound.instance().name() == name);
         let own = place.and_then(|place| live.get(place)).map(BoundHandler::plugin);
         let (key, place) = (shadow.key(), place.unwrap_or(live.len()));
-        watch.shadows.push(Watched { key, handlers, place, own, transcript: None });
+        calls.shadows.push(ShadowCall { key, handlers, place, own, transcript: None });
     }
-    (!watch.shadows.is_empty()).then(|| Box::new(watch))
+    (!calls.shadows.is_empty()).then(|| Box::new(calls))
 }
 
 /// The member of a family of topics that is called.
@@ -57,15 +61,15 @@ fn member(frame: &Frame) -> Option<&str> {
 
 /// Calls the shadows whose turn it is.
 pub(crate) fn call_due(core: &mut Core, frame: &mut Frame) {
-    let Some(mut watch) = frame.watch.take() else { return };
+    let Some(mut calls) = frame.shadow_calls.take() else { return };
     let next = frame.progress.next;
-    for watched in &mut watch.shadows {
+    for shadow_call in &mut calls.shadows {
         // If a live plugin has ended the dispatch, the shadows after it are not called.
-        if watched.transcript.is_some() || watched.place > next || next == usize::MAX {
+        if shadow_call.transcript.is_some() || shadow_call.place > next || next == usize::MAX {
             continue;
         }
         let mut transcript = Transcript::default();
-        for bound in watched.handlers.iter() {
+        for bound in shadow_call.handlers.iter() {
             let trial: Option<&Job> = frame.trial.as_deref();
             let (topic, job, detail) = (frame.topic, Some(frame.job), frame.detail());
             let topic = Topic { topic, trial, job, detail };
@@ -73,12 +77,12 @@ pub(crate) fn call_due(core: &mut Core, frame: &mut Frame) {
                 transcript.add(called.transcript);
             }
         }
-        watched.transcript = Some(transcript);
+        shadow_call.transcript = Some(transcript);
     }
-    frame.watch = Some(watch);
+    frame.shadow_calls = Some(calls);
 }
 
-impl Watch {
+impl ShadowCalls {
     /// Notes the outcome of a live handler.
     pub(crate) fn note_outcome(&mut self, bound: &BoundHandler, outcome: &Outcome, job: JobId) {
         let mut transcript = Transcript::default();
@@ -108,36 +112,36 @@ impl Transcript {
 
 /// Compares the answers of the shadows with those of the live plugins, once all of these were called.
 pub(crate) fn finish(now: Timestamp, jobs: &Jobs, plugins: &mut Plugins, frame: &mut Frame) {
-    let Some(watch) = frame.watch.take() else { return };
-    let Watch { shadows, live } = *watch;
+    let Some(calls) = frame.shadow_calls.take() else { return };
+    let ShadowCalls { shadows, live } = *calls;
     let is_gate = matches!(frame.purpose, Purpose::Gate(_) | Purpose::Update);
     let is_gate = is_gate && frame.topic.on_failure() == OnFailure::Reject;
     let topic = frame.full_topic();
     let fixed_priority =
         jobs.job(frame.job).is_some_and(|job| job.kept().urgency.forced_priority().is_some());
-    for watched in shadows {
-        let Some(transcript) = watched.transcript else { continue };
-        let unsupported = (is_gate && watched.own.is_none())
+    for shadow_call in shadows {
+        let Some(transcript) = shadow_call.transcript else { continue };
+        let unsupported = (is_gate && shadow_call.own.is_none())
             .then(|| unsupported(plugins, frame))
             .flatten()
-            .filter(|_| watched.handlers.iter().any(|bound| !bound.only_observes()));
+            .filter(|_| shadow_call.handlers.iter().any(|bound| !bound.only_observes()));
         let comparison = compare(&Compared {
             job: Some(frame.job),
             live: &live,
-            own: watched.own,
+            own: shadow_call.own,
             shadow: &transcript,
             is_gate,
             unsupported,
             fixed_priority,
         });
-        let Some(shadow) = plugins.shadows.get_mut(watched.key) else { continue };
+        let Some(shadow) = plugins.shadows.get_mut(shadow_call.key) else { continue };
         shadow.findings.compared += 1;
         shadow.findings.different += u64::from(!comparison.differences.is_empty());
         shadow.findings.undecided += u64::from(comparison.undecided);
         if matches!(frame.purpose, Purpose::Gate(_)) && is_gate && transcript.failed.is_some() {
             shadow.on_job(frame.job).refused = true;
         }
-        record(now, jobs, &mut plugins.shadows, watched.key, &topic, comparison.differences);
+        record(now, jobs, &mut plugins.shadows, shadow_call.key, &topic, comparison.differences);
     }
 }
 

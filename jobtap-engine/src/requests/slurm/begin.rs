@@ -27,7 +27,8 @@ pub(crate) fn begin_submit(
     reply: ReplyTo,
     cred: Cred,
     submission: Box<Submission>,
-    (urgency, flags): (Urgency, Flags),
+    urgency: Urgency,
+    flags: Flags,
 ) {
     let mut descriptor = describe(&submission.jobspec, cred.userid);
     descriptor.set_urgency(urgency);
@@ -62,7 +63,7 @@ pub(crate) fn begin_update(
                 descriptor.time_limit = Some(INFINITE);
             }
             let purpose = ChainPurpose::Update { id, updates };
-            begin_modify(core, (reply, cred), id, descriptor, purpose);
+            begin_modify(core, reply, cred, id, descriptor, purpose);
         }
         Err(error) => core.turn.effects.reply(reply, Err(error)),
     }
@@ -79,14 +80,15 @@ pub(crate) fn begin_urgency(
     let priority = Some(urgency.value().into());
     let descriptor = JobDescriptor { priority, ..unchanged() };
     let purpose = ChainPurpose::Urgency { id, urgency };
-    begin_modify(core, (reply, cred), id, descriptor, purpose);
+    begin_modify(core, reply, cred, id, descriptor, purpose);
 }
 
 /// Asks the plugins about a change. Its description names the job's owner as its user, even when another user requests
 /// the change.
 fn begin_modify(
     core: &mut Core,
-    (reply, cred): (ReplyTo, Cred),
+    reply: ReplyTo,
+    cred: Cred,
     id: JobId,
     descriptor: JobDescriptor,
     purpose: ChainPurpose,

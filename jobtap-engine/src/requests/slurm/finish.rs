@@ -10,6 +10,7 @@ use crate::job::{Flags, JobId, Urgency};
 use crate::jobs::Jobs;
 use crate::jobspec::{Jobspec, path};
 use crate::requests::submit::Checked;
+use crate::requests::update::Updates;
 use crate::requests::{jobs, submit, update};
 use crate::slurm::{JobDescriptor, apply_changes, updates_between};
 use crate::submissions::Submitter;
@@ -25,7 +26,7 @@ pub(crate) fn finish(core: &mut Core, chain: Chain) {
     let refused = match purpose {
         ChainPurpose::Submit { submission, urgency, flags } => {
             let check = &core.submissions.host_check;
-            match rewrite_submission(changes, *submission, (urgency, flags), check) {
+            match rewrite_submission(changes, *submission, urgency, flags, check) {
                 Ok(rewritten) => {
                     let submitter = Submitter { reply, messages };
                     return submit::take_to_gates(core, submitter, cred, rewritten);
@@ -35,14 +36,8 @@ pub(crate) fn finish(core: &mut Core, chain: Chain) {
         }
         ChainPurpose::Update { id, updates } => {
             match rewrite_updates(&core.jobs, changes, id, updates) {
-                Ok((updates, added)) => {
-                    return update::ask_plugins(
-                        core,
-                        (reply, messages),
-                        cred,
-                        id,
-                        (updates, added),
-                    );
+                Ok(updates) => {
+                    return update::ask_plugins(core, reply, messages, cred, id, updates);
                 }
                 Err(error) => error,
             }
@@ -63,10 +58,11 @@ type Changes<'a> = Option<(&'a JobDescriptor, &'a JobDescriptor)>;
 fn rewrite_submission(
     changes: Changes<'_>,
     submission: Submission,
-    (urgency, flags): (Urgency, Flags),
+    urgency: Urgency,
+    flags: Flags,
     host_check: &HostCheck,
 ) -> Result<Checked, RequestError> {
-    let mut checked = Checked::new(submission, (urgency, flags));
+    let mut checked = Checked::new(submission, urgency, flags);
     if let Some((before, after)) = changes {
         let jobspec = &mut checked.submission.jobspec;
         *jobspec = rewrite(jobspec, before, after)?;
@@ -87,27 +83,25 @@ fn new_urgency(before: &JobDescriptor, after: &JobDescriptor, urgency: Urgency) 
     }
 }
 
-/// The new values that the user wants, as plugins have changed them; and new values that the plugins have added.
-type Updates = (Map<String, Value>, Map<String, Value>);
-
+/// Applies what plugins have changed to the new values that the user wants.
 fn rewrite_updates(
     jobs: &Jobs,
     changes: Changes<'_>,
     id: JobId,
-    mut updates: Map<String, Value>,
+    mut wanted: Map<String, Value>,
 ) -> Result<Updates, RequestError> {
-    let Some((before, after)) = changes else { return Ok((updates, Map::new())) };
-    let (_, new) = changed(jobs, id, &updates)?;
+    let Some((before, after)) = changes else { return Ok(Updates::wanted(wanted)) };
+    let (_, new) = changed(jobs, id, &wanted)?;
     // The plugins saw only what the user wants to change, but a jobspec is made from a whole description.
     let whole = JobDescriptor::from_jobspec(new.value());
     let rewritten = rewrite(&new, &whole, &overlaid(&whole, before, after))?;
-    for (path, value) in &mut updates {
+    for (path, value) in &mut wanted {
         *value = path::get(rewritten.value(), path).cloned().unwrap_or_default();
     }
-    let wanted = |path: &str| updates.keys().any(|wanted| is_within(path, wanted));
+    let is_wanted = |path: &str| wanted.keys().any(|outer| is_within(path, outer));
     let differences = updates_between(new.value(), rewritten.value());
-    let added = differences.into_iter().filter(|(path, _)| !wanted(path)).collect();
-    Ok((updates, added))
+    let added = differences.into_iter().filter(|(path, _)| !is_wanted(path)).collect();
+    Ok(Updates { wanted, added })
 }
 
 /// Whether a path is `outer` or leads further into it.

@@ -145,11 +145,12 @@ unsafe extern "C" fn PMI2_KVS_Get(
 /// Writes the value of a key to `value`, and to `found` whether there is one. Returns whether there is one.
 ///
 /// # Safety
-/// `value` is null or points to memory of this length; `found` is null or points to a number.
+/// `value` is null or points to `length` bytes; `found` is null or points to a number.
 unsafe fn give(
     process: &mut Own,
     key: &[u8],
-    (value, length): (*mut c_char, c_int),
+    value: *mut c_char,
+    length: c_int,
     found: *mut c_int,
 ) -> Result<bool, Error> {
     let there = process.get(key);
@@ -206,7 +207,7 @@ unsafe extern "C" fn PMI2_Info_GetNodeAttr(
             // SAFETY: the caller guarantees that `name` is null or a NUL-terminated string, unchanged during the call.
             let key = process.node_key(unsafe { text(name, KEY, Error::KeyLength)? })?;
             // SAFETY: the caller guarantees `length` bytes at `value` and a number at `found`.
-            unsafe { give(process, key.bytes(), (value, length), found) }
+            unsafe { give(process, key.bytes(), value, length, found) }
         });
         match given {
             Ok(false) if wait_for != 0 => {}
@@ -241,7 +242,7 @@ unsafe extern "C" fn PMI2_Info_GetJobAttr(
             }
         }
         // SAFETY: the caller guarantees `length` bytes at `value` and a number at `found`.
-        unsafe { give(process, name, (value, length), found) }.map(drop)
+        unsafe { give(process, name, value, length, found) }.map(drop)
     }))
 }
 
@@ -252,8 +253,10 @@ unsafe extern "C" fn PMI2_Info_GetJobAttr(
 unsafe fn give_numbers(
     process: &mut Own,
     key: &[u8],
-    (array, length): (*mut c_int, c_int),
-    (count, found): (*mut c_int, *mut c_int),
+    array: *mut c_int,
+    length: c_int,
+    count: *mut c_int,
+    found: *mut c_int,
 ) -> Result<(), Error> {
     if array.is_null() || count.is_null() || found.is_null() {
         return Err(Error::Argument);
@@ -294,7 +297,7 @@ unsafe extern "C" fn PMI2_Info_GetNodeAttrIntArray(
         // SAFETY: the caller guarantees that `name` is null or a NUL-terminated string, unchanged during the call.
         let key = process.node_key(unsafe { text(name, KEY, Error::KeyLength)? })?;
         // SAFETY: the caller guarantees that each pointer is null or valid, and `length` numbers at `array`.
-        unsafe { give_numbers(process, key.bytes(), (array, length), (count, found)) }
+        unsafe { give_numbers(process, key.bytes(), array, length, count, found) }
     }))
 }
 
@@ -312,7 +315,7 @@ unsafe extern "C" fn PMI2_Info_GetJobAttrIntArray(
         // SAFETY: the caller guarantees that `name` is null or a NUL-terminated string, unchanged during the call.
         let name = unsafe { text(name, KEY, Error::KeyLength)? };
         // SAFETY: the caller guarantees that each pointer is null or valid, and `length` numbers at `array`.
-        unsafe { give_numbers(process, name, (array, length), (count, found)) }
+        unsafe { give_numbers(process, name, array, length, count, found) }
     }))
 }
 

@@ -420,6 +420,29 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.host().push(Command::RemoveDependency { job, description });
     }
 
+    /// Removes a dependency by its name, if the job still exists and has it; returns whether it had. For handlers that
+    /// have kept the id and the name since an earlier callback, such as those of timers.
+    ///
+    /// **Hosts**: jobtap's manager, Flux.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// # #[derive(Default)]
+    /// # struct Site;
+    /// fn release_in_an_hour(job: &Job, cx: &Cx<'_, JobNew>, remote: &Remote<Site>) {
+    ///     let id = job.id();
+    ///     remote.at(cx.now() + 3600.0, move |_, cx| {
+    ///         cx.dependency_remove_of(id, "not-before");
+    ///     });
+    /// }
+    /// ```
+    pub fn dependency_remove_of(&self, job: JobId, description: &str) -> bool {
+        let held = self.job(job).ok().and_then(|job| job.dependency(description));
+        let is_held = held.is_some();
+        held.into_iter().for_each(|held| self.dependency_remove(held));
+        is_held
+    }
+
     /// Adds a dependency to a job that was looked up; otherwise like [`dependency_add`](Self::dependency_add).
     ///
     /// **Hosts**: jobtap's manager, Flux.

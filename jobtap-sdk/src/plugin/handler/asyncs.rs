@@ -33,7 +33,7 @@ use super::failure::{EpilogFailed, HandlerError, PrologFailed, Reject};
 use super::service::{IntoReply, or_empty};
 use crate::host::{
     AsyncError, AsyncPolicy, CallError, Command, Detail, Exception, Failure, Host, JobWork, Level,
-    Outcome, Panicked, Priority, RemoteHandle, ServiceError, Task, WorkKind, panic_text,
+    Outcome, Panicked, PluginFuture, Priority, RemoteHandle, ServiceError, WorkKind, panic_text,
     work_description,
 };
 use crate::job::{Job, JobId};
@@ -359,35 +359,37 @@ where
     // already, nothing must run.
     let outcome = T::begin(host, job, &what)?;
     let (name, answering) = (what.clone(), remote.clone());
-    let about = (call.args.topic, Some(job));
-    let work = in_background(remote, about, what.clone(), policy, future, move |answer| {
-        // One batch, so that the job can't move on before the host knows that the work has finished.
-        let mut commands = T::end(job, &name, answer);
-        commands.push(Command::WorkEnded { job, what: name });
-        answering.commands(commands);
-    });
-    let AbortableTask { abort, task } = work;
+    let topic = call.args.topic;
+    let work =
+        in_background(remote, topic, Some(job), what.clone(), policy, future, move |answer| {
+            // One batch, so that the job can't move on before the host knows that the work has finished.
+            let mut commands = T::end(job, &name, answer);
+            commands.push(Command::WorkEnded { job, what: name });
+            answering.commands(commands);
+        });
+    let AbortableFuture { abort, future } = work;
     let (kind, run_on) = (T::KIND, policy.run_on);
-    host.push(Command::BeginWork(JobWork { job, what, kind, run_on, abort, task }));
+    host.push(Command::BeginWork(JobWork { job, what, kind, run_on, abort, future }));
     Ok(outcome)
 }
 
 /// Work that a host runs, and how it is aborted.
-pub(super) struct AbortableTask {
+pub(super) struct AbortableFuture {
     pub(super) abort: AbortHandle,
-    pub(super) task: Task,
+    pub(super) future: PluginFuture,
 }
 
 /// Makes the work of a handler: its future with its time limit, and then `end` with its answer, or with
 /// its error, its panic or its timeout. `end` is not called for work that was aborted.
 pub(super) fn in_background<T, R, F>(
     remote: RemoteHandle,
-    (topic, job): (TopicId, Option<JobId>),
+    topic: TopicId,
+    job: Option<JobId>,
     name: String,
     policy: AsyncPolicy,
     future: F,
     end: impl FnOnce(Result<T::Answer, AsyncError>) + Send + 'static,
-) -> AbortableTask
+) -> AbortableFuture
 where
     T: AsyncTopic,
     R: IntoAnswer<T>,
@@ -397,7 +399,7 @@ where
     let answering = AssertUnwindSafe(async move { future.await.into_answer() }).catch_unwind();
     let work = Abortable::new(answering, aborted);
     let handle = remote.clone();
-    let task = Task::new(&handle, topic.name(), job, async move {
+    let future = PluginFuture::new(&handle, topic.name(), job, async move {
         let finished = match policy.timeout {
             None => work.await,
             Some(seconds) => match select(pin!(work), pin!(elapsed(&remote, seconds))).await {
@@ -416,7 +418,7 @@ where
             }
         });
     });
-    AbortableTask { abort, task }
+    AbortableFuture { abort, future }
 }
 
 /// Waits in the host's time. Once the plugin is removed, it waits forever: the work is aborted then, which must not be
@@ -453,7 +455,7 @@ where
     let answering = AssertUnwindSafe(future).catch_unwind();
     let handle = remote.clone();
     let job = call.args.job.map(Job::id);
-    call.args.host.push(Command::Spawn(Task::new(&handle, "service", job, async move {
+    call.args.host.push(Command::Spawn(PluginFuture::new(&handle, "service", job, async move {
         let result = match answering.await {
             Ok(reply) => reply.into_reply().map(or_empty),
             Err(panic) => {

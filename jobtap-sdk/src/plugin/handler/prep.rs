@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use super::asyncs::{AbortableTask, AsyncTopic, IntoAnswer, async_topics, in_background};
+use super::asyncs::{AbortableFuture, AsyncTopic, IntoAnswer, async_topics, in_background};
 use super::failure::{EpilogFailed, PrologFailed};
 use super::params::FromTopic;
 use crate::host::prep::{Node, PrepFailure};
@@ -81,7 +81,7 @@ where
     .map_err(|error| Failure::Error(error.to_string()))?;
     let (description, answering) = (what.clone(), remote.clone());
     let work =
-        in_background(remote, (T::ID, Some(job)), what.clone(), policy, future, move |answer| {
+        in_background(remote, T::ID, Some(job), what.clone(), policy, future, move |answer| {
             let (status, failure) = (0, None);
             let end = match answer {
                 Ok(()) if kind == WorkKind::Prolog => {
@@ -97,8 +97,8 @@ where
             };
             answering.commands(vec![end, Command::WorkEnded { job, what: description }]);
         });
-    let AbortableTask { abort, task } = work;
+    let AbortableFuture { abort, future } = work;
     let run_on = policy.run_on;
-    host.push(Command::BeginWork(JobWork { job, what, kind, run_on, abort, task }));
+    host.push(Command::BeginWork(JobWork { job, what, kind, run_on, abort, future }));
     Ok(Outcome::default())
 }

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::ops::{Deref, DerefMut};
 
 use super::asyncs::{
-    AbortableTask, AsyncTopic, BareAnswer, IntoAnswer, async_topics, in_background,
+    AbortableFuture, AsyncTopic, BareAnswer, IntoAnswer, async_topics, in_background,
 };
 use super::outcome::IntoFailure;
 use super::params::FromTopic;
@@ -348,14 +348,14 @@ where
     let remote = host.remote();
     let what = work_description(remote.name(), handler, None);
     let answering = remote.clone();
-    let AbortableTask { abort, task } =
-        in_background(remote, (call.args.topic, None), what, policy, future, move |answer| {
+    let AbortableFuture { abort, future } =
+        in_background(remote, call.args.topic, None, what, policy, future, move |answer| {
             let answer = match answer {
                 Ok(RequestVerdict(answer)) => answer,
                 Err(error) => RequestAnswer::Failed(error.to_string()),
             };
             answering.commands(vec![Command::AnswerRequest { request, answer }]);
         });
-    host.push(Command::BeginRequestWork(RequestWork { request, abort, task }));
+    host.push(Command::BeginRequestWork(RequestWork { request, abort, future }));
     Ok(Outcome::deferred())
 }

@@ -15,7 +15,7 @@ use futures_util::future::{Either, select};
 
 use crate::host::careful::Careful;
 use crate::host::failure::Gone;
-use crate::host::{Command, Level, RemoteHandle, RemoteWork, Task, panic_text};
+use crate::host::{Command, Level, PluginFuture, RemoteHandle, RemoteWork, panic_text};
 use crate::job::JobId;
 use crate::plugin::cx::arguments::IsSeconds;
 use crate::plugin::cx::call::Call;
@@ -193,14 +193,14 @@ impl<P: 'static> Remote<P> {
     pub fn spawn(&self, work: impl Future<Output = ()> + OwnsWhatItUses) {
         let work = AssertUnwindSafe(work).catch_unwind();
         let remote = self.handle().clone();
-        let task = Task::new(self.handle(), "spawn", None, async move {
+        let future = PluginFuture::new(self.handle(), "spawn", None, async move {
             if let Err(panic) = work.await {
                 let text = format!("a future panicked: {}", panic_text(&*panic));
                 let level = Level::Error;
                 remote.commands(vec![Command::Log { level, text }]);
             }
         });
-        self.handle().commands(vec![Command::Spawn(task)]);
+        self.handle().commands(vec![Command::Spawn(future)]);
     }
 
     /// Waits for some seconds of the host's time, which is virtual in tests.

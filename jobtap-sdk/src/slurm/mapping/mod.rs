@@ -78,7 +78,8 @@ impl JobDescriptor {
             (group.read)(jobspec, &mut desc);
         }
         let Some(Value::Object(kept)) = path::get(jobspec, KEPT) else { return desc };
-        let kept: Vec<(&Field<Self>, Value)> = kept.iter().filter_map(unkept).collect();
+        let kept: Vec<(&Field<Self>, Value)> =
+            kept.iter().filter_map(|(name, value)| unkept(name, value)).collect();
         for group in GROUPS {
             let mut candidate = desc.clone();
             for (field, value) in kept.iter().filter(|(field, _)| group.has(field.name)) {
@@ -321,12 +322,12 @@ fn keep(kept: &mut Map<String, Value>, field: &str, value: Option<Value>) {
 }
 
 /// The field of a kept value, and the value as the field stores it.
-fn unkept((name, value): (&String, &Value)) -> Option<(&'static Field<JobDescriptor>, Value)> {
+fn unkept(name: &str, value: &Value) -> Option<(&'static Field<JobDescriptor>, Value)> {
     let offset = i64::from(super::NICE_OFFSET);
-    let (name, value) = match name.as_str() {
+    let (name, value) = match name {
         "min_mem_per_cpu" => ("pn_min_memory", (value.as_u64()? | super::MEM_PER_CPU).into()),
         "min_mem_per_node" => ("pn_min_memory", value.clone()),
-        "nice" | "site_factor" => (name.as_str(), value.as_i64()?.checked_add(offset)?.into()),
+        "nice" | "site_factor" => (name, value.as_i64()?.checked_add(offset)?.into()),
         name => (name, value.clone()),
     };
     Some((Field::find(FIELDS, name)?, value))

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::build;
 use crate::cli::common::message::{CliError, Prog};
 use crate::cli::common::session;
 
@@ -75,10 +74,10 @@ fn word(text: &str) -> String {
 pub(crate) fn run(args: NewArgs) -> ExitCode {
     let (created, next) = match &args.command {
         NewCommand::Plugin(Name { name }) => {
-            (build::new_plugin(name, Path::new(name)), after_plugin(name, &program()))
+            (jobtap_builder::new_plugin(name, Path::new(name)), after_plugin(name, &program()))
         }
         NewCommand::Manager(Name { name }) => {
-            (build::new_manager(name, Path::new(name)), after_manager(name, &program()))
+            (jobtap_builder::new_manager(name, Path::new(name)), after_manager(name, &program()))
         }
     };
     match created.map_err(CliError::from).and_then(|()| session::print(&next)) {

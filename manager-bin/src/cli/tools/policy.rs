@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use jobtap_laboratory::{Difference, Summary, Thresholds};
+
 use super::simulate::{TraceArgs, policy, simulated};
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
-use crate::simulate::diff::{Difference, Thresholds};
-use crate::simulate::summary::Summary;
 
 const COMMAND: &str = "policy";
 
@@ -43,10 +43,56 @@ struct DiffArgs {
     #[command(flatten)]
     trace: TraceArgs,
     #[command(flatten)]
-    thresholds: Thresholds,
+    thresholds: ThresholdArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// What may become worse, and by how much.
+#[derive(Debug, clap::Args)]
+struct ThresholdArgs {
+    /// By how many percent the median wait of a user may grow
+    #[arg(long, value_name = "PERCENT", default_value_t = ALLOWED.user_wait, value_parser = share)]
+    user_wait: f64,
+    /// By how many percent the mean wait of all jobs may grow
+    #[arg(long, value_name = "PERCENT", default_value_t = ALLOWED.mean_wait, value_parser = share)]
+    mean_wait: f64,
+    /// By how many percent the mean bounded slowdown of all jobs may grow
+    #[arg(long, value_name = "PERCENT", default_value_t = ALLOWED.slowdown, value_parser = share)]
+    slowdown: f64,
+    /// By how many percentage points the utilization may fall
+    #[arg(long, value_name = "POINTS", default_value_t = ALLOWED.utilization, value_parser = share)]
+    utilization: f64,
+    /// How many jobs more may not be completed
+    #[arg(long, value_name = "N", default_value_t = ALLOWED.lost)]
+    lost: u64,
+    /// Waits that grow by less than this many seconds are not worse
+    #[arg(long, value_name = "SECONDS", default_value_t = ALLOWED.floor, value_parser = share)]
+    floor: f64,
+    /// Users with fewer jobs than this are not looked at
+    #[arg(long, value_name = "N", default_value_t = ALLOWED.min_jobs)]
+    min_jobs: u64,
+}
+
+const ALLOWED: Thresholds = Thresholds::DEFAULT;
+
+impl From<&ThresholdArgs> for Thresholds {
+    fn from(args: &ThresholdArgs) -> Self {
+        let ThresholdArgs { user_wait, mean_wait, slowdown, utilization, lost, floor, min_jobs } =
+            *args;
+        Self { user_wait, mean_wait, slowdown, utilization, lost, floor, min_jobs }
+    }
+}
+
+/// A text that is no threshold.
+#[derive(Debug, thiserror::Error)]
+#[error("use a number that is not negative")]
+struct NoShare;
+
+fn share(text: &str) -> Result<f64, NoShare> {
+    let number = text.parse().ok().filter(|number: &f64| *number >= 0.0 && number.is_finite());
+    number.ok_or(NoShare)
 }
 
 /// Runs the command.
@@ -68,7 +114,7 @@ async fn diff(args: &DiffArgs) -> Result<u8, CliError> {
     if old.interrupted || new.interrupted {
         return Err(CliError::failure("interrupted"));
     }
-    let violations = args.thresholds.violations(&old.metrics, &new.metrics);
+    let violations = Thresholds::from(&args.thresholds).violations(&old.metrics, &new.metrics);
     let passed = violations.is_empty();
     if args.json {
         let difference = Difference { passed, violations: &violations, summary: &summary };

@@ -3,36 +3,22 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
-use jobtap_core::engine::{
-    HostCheck, RecordedJob, ReplayComparison, ReplayOptions, Replayed, ReplayedAnswer, Setup,
-    replay,
-};
-use jobtap_core::host::{NoReturn, Ticks};
-use jobtap_core::job::Uid;
-use jobtap_core::resource::ResourceSet;
+use jobtap_core::engine::{ReplayComparison, ReplayOptions, Replayed, ReplayedAnswer};
+use jobtap_laboratory::replay;
 
 use super::simulate::policy;
-use crate::archive::RecordedJobs;
 use crate::cli::common::message::{CliError, plural};
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
 use crate::columns::{Column, Side, table};
-use crate::daemon::resources::configured_set;
-use crate::linked;
-use crate::recorded;
 use crate::shown::in_line;
-use crate::simulate::run::Policy;
 
 const COMMAND: &str = "replay";
 
 /// The exit code when an answer differs; errors have 2, as in diff(1).
 const DIFFERS: u8 = 1;
 const TROUBLE: u8 = 2;
-
-/// The owner of the instance, as in a simulation.
-const OWNER: Uid = Uid(0);
 
 /// Options of `replay`.
 #[derive(Debug, clap::Args)]
@@ -78,48 +64,16 @@ pub(crate) fn run(args: ReplayArgs) -> ExitCode {
 }
 
 fn compare(args: &ReplayArgs) -> Result<u8, CliError> {
-    let Policy { config, directory, .. } = policy(&args.config, &args.conf)?;
-    let RecordedJobs { jobs, unusable } =
-        recorded::jobs(&args.eventlog).map_err(CliError::failure)?;
-    let setup = Setup {
-        owner: OWNER,
-        resources: match configured_set(&config).map_err(CliError::failure)? {
-            Some(configured) => configured,
-            None => allocated(&jobs),
-        },
-        config,
-        config_directory: directory,
-        registry: linked::registry().map_err(CliError::failure)?,
-        remote: Arc::new(NoReturn),
-        ticks: Ticks::default(),
-        host_check: HostCheck::default(),
-    };
+    let policy = policy(&args.config, &args.conf)?;
     let options = ReplayOptions { ignore_missing: args.ignore_missing };
-    let mut report = replay(setup, &args.plugin, jobs, options).map_err(CliError::failure)?;
-    for (id, reason) in unusable {
-        report.leave_out(format!("{id}: {reason}"));
-    }
-    if report.jobs == 0 {
-        let path = args.eventlog.display();
-        let reasons: String =
-            report.first_left_out.iter().map(|reason| format!("\n  {reason}")).collect();
-        return Err(CliError::failure(format!("{path}: no job can be replayed{reasons}")));
-    }
+    let report =
+        replay(policy, &args.plugin, &args.eventlog, options).map_err(CliError::failure)?;
     let text = match args.json {
         true => serde_json::to_string_pretty(&report).map_err(CliError::failure)? + "\n",
         false => text(&report, args.differences),
     };
     session::print(&text)?;
     Ok(if report.different > 0 { DIFFERS } else { 0 })
-}
-
-/// All resources that the jobs had, which are all that is known of the machine.
-fn allocated(jobs: &[RecordedJob]) -> ResourceSet {
-    let mut all = ResourceSet::new();
-    for resources in jobs.iter().filter_map(|job| job.resources.as_ref()?.parse().ok()) {
-        all.union_with(&resources);
-    }
-    all
 }
 
 /// The report for people.

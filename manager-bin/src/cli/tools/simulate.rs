@@ -6,21 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use jobtap_core::simulation::{Oversized, Rules, TimeLimits};
+use jobtap_laboratory::{
+    Experiment, Origin, Policy, PolicyRun, Progress, Scenario, Shape, SimulateError, Summary,
+    Workload, report_page,
+};
 
 use crate::cli::common::message::{CliError, plural};
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
 use crate::cli::common::work::Work;
-use crate::daemon::config::Source;
 use crate::files::{Access, write_whole};
-use crate::simulate::error::SimulateError;
-use crate::simulate::generate::{HELP, Workload};
-use crate::simulate::machine::Shape;
-use crate::simulate::report;
-use crate::simulate::run::{Experiment, Policy, PolicyRun, Progress};
-use crate::simulate::scenario::Scenario;
-use crate::simulate::source::Origin;
-use crate::simulate::summary::Summary;
 
 const COMMAND: &str = "simulate";
 
@@ -72,7 +67,7 @@ pub(crate) struct TraceArgs {
     /// The trace: SWF, sacct --parsable2, flux jobs --json or a dump, plain or compressed with gzip; or a state directory
     #[arg(long, value_name = "FILE", required_unless_present = "generate")]
     trace: Option<PathBuf>,
-    #[arg(long, value_name = "KEY=VALUE,..", conflicts_with = "trace", help = "Generate a trace from distributions, see below", long_help = HELP)]
+    #[arg(long, value_name = "KEY=VALUE,..", conflicts_with = "trace", help = "Generate a trace from distributions, see below", long_help = Workload::HELP)]
     generate: Option<Workload>,
     /// The machine: NODES, NODESxCORES or NODESxCORESxGPUS [default: as the configuration, else the trace says]
     #[arg(long, value_name = "SHAPE")]
@@ -173,19 +168,7 @@ impl From<SimulateError> for CliError {
 
 /// Reads a policy from its files and settings.
 pub(crate) fn policy(paths: &[PathBuf], settings: &[String]) -> Result<Policy, CliError> {
-    let source = Source::new(paths, settings.to_vec()).map_err(CliError::failure)?;
-    let config = source.read().map_err(CliError::failure)?;
-    Ok(Policy { name: name_of(paths, settings), config, directory: source.directory() })
-}
-
-/// The name of a policy in reports: its files and settings.
-fn name_of(paths: &[PathBuf], settings: &[String]) -> String {
-    let stem = |path: &PathBuf| {
-        let stem = path.file_stem().unwrap_or(path.as_os_str());
-        stem.to_string_lossy().into_owned()
-    };
-    let names: Vec<String> = paths.iter().map(stem).chain(settings.iter().cloned()).collect();
-    if names.is_empty() { "default".to_owned() } else { names.join(" ") }
+    Policy::read(paths, settings).map_err(CliError::failure)
 }
 
 /// Runs the command.
@@ -198,7 +181,7 @@ async fn simulate(args: SimulateArgs) -> Result<u8, CliError> {
     let mut first = policy(&args.config, &args.conf)?;
     if args.anonymize {
         // Settings may name users.
-        first.name = name_of(&args.config, &[]);
+        first.name = Policy::name_of(&args.config, &[]);
     }
     let mut policies = vec![first];
     for other in &args.compare {
@@ -216,7 +199,7 @@ async fn simulate(args: SimulateArgs) -> Result<u8, CliError> {
     let summary = Summary::from_runs(experiment.origin.name(), &runs);
     if let Some(directory) = &args.output {
         write(directory, "summary.json", &summary.to_json())?;
-        let page = report::html(&summary, &runs, args.reproducible);
+        let page = report_page(&summary, &runs, args.reproducible);
         write(directory, "report.html", &page)?;
     }
     if args.json {

@@ -1,8 +1,10 @@
 //! The tables of flux-config-*(5), as of flux-core 0.88.
 
-use super::Content::{Idle, Keys};
 use super::related::OF_IMP;
-use super::{By, Key, Reader, Table, at_start, no_effect, no_effect_unless, own, refused, served};
+use super::table::Content::{Idle, Keys};
+use super::table::{
+    By, Key, Reader, Table, at_start, no_effect, no_effect_unless, own, refused, served,
+};
 
 const ONE_MANAGER: &str = "one manager serves all nodes, so there are no brokers to connect";
 const NO_SYSTEMD: &str = "jobs are processes of the manager, not units of systemd, and get neither the limits nor the \

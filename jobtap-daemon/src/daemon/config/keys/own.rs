@@ -1,7 +1,7 @@
 //! The tables that only this manager has.
 
-use super::Content::{Keys, Named};
-use super::{By, Reader, Table, at_start};
+use super::table::Content::{Keys, Named};
+use super::table::{By, Reader, Table, at_start};
 
 pub(super) const TABLES: &[Table] = &[
     Table {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{By, Content, Fate, Key, Reader, Table, Taken, tables};
+use super::{By, Content, Fate, Key, Reader, Table, TakesEffect, tables};
 
 const BEGIN: &str = "\
 # Every table and key of the configuration
@@ -66,8 +66,10 @@ fn section(table: &Table) -> String {
 
 fn row(key: &Key) -> String {
     let (fate, note) = match &key.fate {
-        Fate::Served { taken: Taken::AtOnce, note } => ("served", *note),
-        Fate::Served { taken: Taken::AtStart, note } => ("served, at the start", *note),
+        Fate::Served { takes_effect: TakesEffect::AtOnce, note } => ("served", *note),
+        Fate::Served { takes_effect: TakesEffect::AtStart, note } => {
+            ("served, at the start", *note)
+        }
         Fate::NoEffect { why, .. } => ("no effect", *why),
         Fate::Refused { instead } => ("refused", *instead),
     };

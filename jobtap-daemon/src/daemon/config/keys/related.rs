@@ -1,8 +1,8 @@
 //! The tables that Flux's other projects have in a site's configuration: flux-sched, flux-accounting, flux-security,
 //! flux-pam and flux-coral2.
 
-use super::Content::{Idle, Keys};
-use super::{By, Reader, Table, no_effect, no_effect_unless, served};
+use super::table::Content::{Idle, Keys};
+use super::table::{By, Reader, Table, no_effect, no_effect_unless, served};
 
 const DEPTHS: &str =
     "`easy` looks at the 256 jobs after the first one, `conservative` at the first 64 jobs";

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Content, Fate, Taken, tables};
+use super::{Content, Fate, TakesEffect, tables};
 
 /// What it means that a new configuration doesn't have a key any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,8 @@ pub(in crate::daemon::config) fn waiting(
     let mut lines = Vec::new();
     for table in tables() {
         let Content::Keys(_, keys) = &table.content else { continue };
-        let at_start = |fate: &Fate| matches!(fate, Fate::Served { taken: Taken::AtStart, .. });
+        let at_start =
+            |fate: &Fate| matches!(fate, Fate::Served { takes_effect: TakesEffect::AtStart, .. });
         for key in keys.iter().filter(|key| at_start(&key.fate)) {
             let value = |config: &Value| {
                 let pointer = format!("/{}/{}", table.name.replace('.', "/"), key.name);

@@ -18,10 +18,10 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 use serde_json::Value;
 
-use super::super::actor::{Actor, Identity};
+use super::super::job_user::{Identity, JobUser};
 use super::super::system_error::plain;
 use crate::exec::StartJob;
-use crate::exec::protocol::decode_data;
+use crate::exec::data::decode_data;
 use crate::files::{self, Dir, Found, KeptDir, Kind};
 
 /// The tag for the directory in commands and file names.
@@ -134,11 +134,11 @@ impl JobDirs {
     pub(in crate::exec::shepherd) fn make(
         &self,
         job: &StartJob,
-        actor: &Actor,
+        job_user: &JobUser,
     ) -> Result<Option<JobDir>, JobDirError> {
         let name = OsString::from(job.id.encode(Encoding::DotHex));
         let path = self.0.state.path().join(ALL).join(&name);
-        let owner = actor.other().map(|identity| &**identity);
+        let owner = job_user.other().map(|identity| &**identity);
         let made = self.0.all.with(&self.0.state, |all| self.make_dir(all, &name, owner));
         let made = match made {
             Ok(made) => made,
@@ -156,7 +156,7 @@ impl JobDirs {
                 .map_err(JobDirError::Nodes)?;
         }
         // Last: until then only the shepherd can change what is in it.
-        let given = give(&made, owner).and_then(|()| within_reach(dir.path(), actor));
+        let given = give(&made, owner).and_then(|()| within_reach(dir.path(), job_user));
         match given {
             Ok(()) => Ok(Some(dir)),
             Err(error) => {
@@ -320,11 +320,11 @@ fn give(what: impl AsFd, owner: Option<&Identity>) -> io::Result<()> {
 }
 
 /// Whether the job's user can enter a directory. The state directory may be closed to other users.
-fn within_reach(path: &Path, actor: &Actor) -> io::Result<()> {
-    if actor.other().is_none() {
+fn within_reach(path: &Path, job_user: &JobUser) -> io::Result<()> {
+    if job_user.other().is_none() {
         return Ok(());
     }
-    actor.act(|| Ok(accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS)?)).flatten()
+    job_user.act(|| Ok(accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS)?)).flatten()
 }
 
 /// Writes a file of the job into its new directory.
@@ -437,7 +437,7 @@ mod tests {
             "sub/bytes": {"mode": 0o100600, "encoding": "base64", "data": "/w=="},
             "conf.json": {"mode": 0o100644, "data": {"x": 1}},
         });
-        let dir = dirs.make(&job(files), &Actor::default()).unwrap().unwrap();
+        let dir = dirs.make(&job(files), &JobUser::default()).unwrap().unwrap();
         let read = |name: &str| fs::read(dir.path().join(name)).unwrap();
         assert_eq!(read("text"), b"a b");
         assert_eq!(read("sub/bytes"), [0xff]);
@@ -457,7 +457,7 @@ mod tests {
         let nodes = |count| (0..count).map(|rank| NodeTasks { rank, ntasks: 1 }).collect();
         for (id, count, there) in [(1, 1, false), (2, 2, true), (3, MOST_NODES as u32 + 1, false)] {
             let mut job = StartJob { nodes: nodes(count), ..numbered(id) };
-            let dir = dirs.make(&job, &Actor::default()).unwrap().unwrap();
+            let dir = dirs.make(&job, &JobUser::default()).unwrap().unwrap();
             assert_eq!(dir.path().join("node-1").is_dir(), there);
             job.tmpdir = Some(dir.path().to_owned());
             let expected = match count {
@@ -472,10 +472,11 @@ mod tests {
     #[test]
     fn directories_left_by_a_killed_shepherd_are_removed() {
         let (state, dirs) = state();
-        let old = dirs.make(&job(json!({"a": {"data": 1}})), &Actor::default()).unwrap().unwrap();
+        let old = dirs.make(&job(json!({"a": {"data": 1}})), &JobUser::default()).unwrap().unwrap();
         let again = JobDirs::open(state.path()).unwrap();
         again.sweep(&[]);
-        let new = again.make(&job(json!({"b": {"data": 1}})), &Actor::default()).unwrap().unwrap();
+        let new =
+            again.make(&job(json!({"b": {"data": 1}})), &JobUser::default()).unwrap().unwrap();
         assert!(!old.path().join("a").exists() && new.path().join("b").exists());
         wait_until("the old content is removed", || is_empty(&state.path().join("tmp/removing")));
     }
@@ -483,8 +484,8 @@ mod tests {
     #[test]
     fn a_job_that_is_started_again_finds_an_empty_directory() {
         let (_state, dirs) = state();
-        let old = dirs.make(&job(json!({"a": {"data": 1}})), &Actor::default()).unwrap().unwrap();
-        let new = dirs.make(&job(json!({"b": {"data": 1}})), &Actor::default()).unwrap().unwrap();
+        let old = dirs.make(&job(json!({"a": {"data": 1}})), &JobUser::default()).unwrap().unwrap();
+        let new = dirs.make(&job(json!({"b": {"data": 1}})), &JobUser::default()).unwrap().unwrap();
         assert!(!old.path().join("a").exists() && new.path().join("b").exists());
     }
 
@@ -500,11 +501,11 @@ mod tests {
     #[test]
     fn a_directory_that_was_left_as_it_was_made_is_used_again() {
         let (state, dirs) = state();
-        let first = dirs.make(&numbered(1), &Actor::default()).unwrap().unwrap();
+        let first = dirs.make(&numbered(1), &JobUser::default()).unwrap().unwrap();
         let (path, known) = (first.path().to_owned(), inode(first.path()));
         first.remove();
         assert!(!path.exists(), "the job's directory is gone for others");
-        let second = dirs.make(&numbered(2), &Actor::default()).unwrap().unwrap();
+        let second = dirs.make(&numbered(2), &JobUser::default()).unwrap().unwrap();
         assert_eq!((inode(second.path()), is_empty(second.path())), (known, true));
         second.remove();
         // The next shepherd knows nothing of it.
@@ -530,7 +531,7 @@ mod tests {
             },
         ];
         for (change, id) in changes.into_iter().zip(1..) {
-            let dir = dirs.make(&numbered(id), &Actor::default()).unwrap().unwrap();
+            let dir = dirs.make(&numbered(id), &JobUser::default()).unwrap().unwrap();
             change(dir.path());
             dir.remove();
             assert!(dirs.spare().is_empty(), "{id}");
@@ -541,10 +542,10 @@ mod tests {
     #[test]
     fn a_spare_directory_that_is_used_meanwhile_is_not_given_away() {
         let (state, dirs) = state();
-        dirs.make(&numbered(1), &Actor::default()).unwrap().unwrap().remove();
+        dirs.make(&numbered(1), &JobUser::default()).unwrap().unwrap().remove();
         let spare = state.path().join("tmp/spare").join(JobId::new(1).encode(Encoding::DotHex));
         fs::write(spare.join("late"), "").unwrap();
-        let next = dirs.make(&numbered(2), &Actor::default()).unwrap().unwrap();
+        let next = dirs.make(&numbered(2), &JobUser::default()).unwrap().unwrap();
         assert!(is_empty(next.path()));
         wait_until("it is removed", || is_empty(&state.path().join("tmp/removing")));
     }
@@ -553,7 +554,7 @@ mod tests {
     fn few_spare_directories_are_kept() {
         let (_state, dirs) = state();
         let many: Vec<_> = (1..=100)
-            .map(|id| dirs.make(&numbered(id), &Actor::default()).unwrap().unwrap())
+            .map(|id| dirs.make(&numbered(id), &JobUser::default()).unwrap().unwrap())
             .collect();
         many.into_iter().for_each(JobDir::remove);
         assert_eq!(dirs.spare().len(), MOST_SPARE);
@@ -598,7 +599,7 @@ mod tests {
         let (state, dirs) = state();
         let elsewhere = tempfile::tempdir().unwrap();
         symlink(elsewhere.path(), state.path().join("tmp")).unwrap();
-        let refused = dirs.make(&job(json!({"a": {"data": 1}})), &Actor::default());
+        let refused = dirs.make(&job(json!({"a": {"data": 1}})), &JobUser::default());
         let refused = refused.unwrap_err().to_string();
         assert!(refused.starts_with("cannot make "), "{refused}");
         dirs.sweep(&[]);
@@ -609,9 +610,9 @@ mod tests {
     fn a_job_that_names_a_directory_that_cannot_be_made_fails() {
         let (state, dirs) = state();
         fs::write(state.path().join("tmp"), "in the way").unwrap();
-        assert!(dirs.make(&job(Value::Null), &Actor::default()).unwrap().is_none());
+        assert!(dirs.make(&job(Value::Null), &JobUser::default()).unwrap().is_none());
         let named = StartJob { command: vec!["{{tmpdir}}/x".to_owned()], ..job(Value::Null) };
-        let refused = dirs.make(&named, &Actor::default()).unwrap_err().to_string();
+        let refused = dirs.make(&named, &JobUser::default()).unwrap_err().to_string();
         assert!(refused.starts_with("cannot make "));
     }
 
@@ -620,7 +621,7 @@ mod tests {
         let (_state, dirs) = state();
         for name in ["../x", "/x", "a/../../x", ""] {
             let files = json!({ name: {"mode": 0o600, "data": 1} });
-            let refused = dirs.make(&job(files), &Actor::default()).unwrap_err().to_string();
+            let refused = dirs.make(&job(files), &JobUser::default()).unwrap_err().to_string();
             assert!(
                 refused.ends_with("the name must stay within the job's directory"),
                 "{refused}"

@@ -22,7 +22,8 @@ use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::super::processes::signals::signal_task;
+use super::super::ignored_signals::catch_ignored;
+use super::super::pids::signals::signal_task;
 use super::forked_jobs::{ForkedJobs, ForkedTask};
 use super::progress::Progress;
 use super::request::{FileUse, ForkerReport, ForkerRequest, Spawn};
@@ -48,7 +49,7 @@ pub(in crate::exec::shepherd) fn serve(control: StdUnixStream) -> io::Result<End
     runtime.block_on(async {
         let control = UnixStream::from_std(control)?;
         let mut children = signal(SignalKind::child())?;
-        let _caught = super::super::catch_ignored()?;
+        let _caught = catch_ignored()?;
         // Caught and ignored: the shepherd ends all jobs on this signal, and needs their statuses.
         let _terminate = signal(SignalKind::terminate())?;
         let jobs = ForkedJobs::default();
@@ -144,7 +145,7 @@ impl ForkerProcess {
                 self.progress = files.next().map(Progress::from);
             }
             ForkerRequest::Spawn { number, files: uses, task } => {
-                self.spawn(number, *task, (uses, files)).await;
+                self.spawn(number, *task, uses, files).await;
             }
             ForkerRequest::Signal { pid, signal } => {
                 let pid = Pid::from_raw(pid).filter(|pid| self.jobs.is_running(*pid));
@@ -167,7 +168,8 @@ impl ForkerProcess {
         &mut self,
         number: u64,
         mut spawn: Spawn,
-        (uses, files): (Vec<FileUse>, Vec<OwnedFd>),
+        uses: Vec<FileUse>,
+        files: Vec<OwnedFd>,
     ) {
         let (id, rank, record) = (spawn.job, spawn.rank, spawn.record.take());
         // The system passes only as many files as this process may have open.

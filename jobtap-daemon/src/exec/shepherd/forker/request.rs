@@ -9,9 +9,9 @@ use jobtap_core::job::JobId;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
-use super::super::actor::Identity;
 use super::super::files::user_file::Purpose;
-use super::super::streams::options::Stream;
+use super::super::job_user::Identity;
+use super::super::output_stream::Stream;
 
 /// A request of the shepherd.
 #[derive(Debug, Serialize, Deserialize)]

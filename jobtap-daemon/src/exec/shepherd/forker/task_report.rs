@@ -10,7 +10,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 use tokio::time::timeout;
 
-use super::super::message::Execution;
+use super::super::message::ExecResult;
 
 /// How far the start of a process had come when its forker died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl TaskReport {
     pub(in crate::exec::shepherd) fn outcome(
         self,
         patience: Duration,
-    ) -> io::Result<impl Future<Output = Execution> + use<>> {
+    ) -> io::Result<impl Future<Output = ExecResult> + use<>> {
         let mut pipe = Receiver::from_owned_fd(self.pipe.into())?;
         Ok(async move {
             let mut numbers = [0; 2 * size_of::<i32>()];
@@ -63,11 +63,11 @@ impl TaskReport {
             match timeout(patience, pipe.read_exact(expected)).await {
                 Ok(Ok(_)) => {
                     let [_, _, _, _, number @ ..] = numbers;
-                    Execution::Refused(Errno::from_raw_os_error(i32::from_ne_bytes(number)))
+                    ExecResult::Refused(Errno::from_raw_os_error(i32::from_ne_bytes(number)))
                 }
                 // The end of the pipe.
-                Ok(Err(_)) => Execution::Done,
-                Err(_) => Execution::Late,
+                Ok(Err(_)) => ExecResult::Done,
+                Err(_) => ExecResult::Late,
             }
         })
     }
@@ -95,8 +95,8 @@ mod tests {
     fn what_becomes_of_a_process_is_known_whether_or_not_its_id_was_read_before() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         for (written, expected) in [
-            (vec![7], Execution::Done),
-            (vec![7, Errno::NOENT.raw_os_error()], Execution::Refused(Errno::NOENT)),
+            (vec![7], ExecResult::Done),
+            (vec![7, Errno::NOENT.raw_os_error()], ExecResult::Refused(Errno::NOENT)),
         ] {
             for read_before in [false, true] {
                 let (read, mut write) = io::pipe().unwrap();

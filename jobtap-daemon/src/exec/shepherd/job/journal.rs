@@ -3,7 +3,7 @@
 //! All events are retained until the manager has acknowledged the job's end, so that a restarted manager gets those
 //! that it has not recorded.
 
-use jobtap_core::engine::{Exception, ExecEvent};
+use jobtap_core::engine::{ExecEvent, RaisedException};
 use jobtap_core::eventlog::EventEntry;
 use jobtap_core::job::JobId;
 use serde_json::{Map, Value};
@@ -87,13 +87,13 @@ impl Journal {
     }
 
     /// Reports an exception of the type `exec`.
-    pub(super) fn raise(&mut self, exception: Exception) {
+    pub(super) fn raise(&mut self, exception: RaisedException) {
         self.add(ExecEvent::Exception { id: self.id, exception });
     }
 
     /// Reports a problem that does not end the job, as a non-fatal exception.
     pub(in crate::exec::shepherd) fn inform(&mut self, note: String) {
-        self.raise(Exception::new("exec", INFORMATIONAL, note));
+        self.raise(RaisedException::new("exec", INFORMATIONAL, note));
     }
 
     /// Attaches the job, which may have `ended`, to a manager, and sends the events that the manager has not seen.

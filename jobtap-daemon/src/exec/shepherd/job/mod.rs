@@ -18,7 +18,7 @@ use std::ffi::OsString;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use jobtap_core::engine::{Exception, ExecEvent};
+use jobtap_core::engine::{ExecEvent, RaisedException};
 use jobtap_core::job::{JobId, TaskMap};
 use jobtap_core::resource::Idset;
 use rustix::process::{Pid, Signal};
@@ -32,9 +32,9 @@ pub(super) use self::state::{Cancel, Ending, Executing, Launch, Plan, State, Ste
 pub(super) use self::streams::Streams;
 
 use super::files::jobdir::JobDir;
+use super::host_name::host_name;
+use super::pids::tasks::Tasks;
 use super::placement::place;
-use super::processes::tasks::Tasks;
-use super::spawn::host_name;
 use super::streams::options::ExitOptions;
 use super::template::f58_for;
 use crate::exec::protocol::ShepherdMessage;
@@ -206,7 +206,7 @@ impl Job {
     /// Ends the launch of a job that can't be started. The job ends when the tasks that were started are gone.
     pub(super) fn fail(&mut self, note: String) {
         self.state = State::ending(Finish::Never);
-        self.journal.raise(Exception::new("exec", 0, note));
+        self.journal.raise(RaisedException::new("exec", 0, note));
         self.journal.send();
     }
 
@@ -216,7 +216,7 @@ impl Job {
         let state = std::mem::replace(&mut self.state, State::ending(Finish::Status));
         self.log_init();
         self.outcome.count(exit_code);
-        self.journal.raise(Exception::new("exec", 0, note));
+        self.journal.raise(RaisedException::new("exec", 0, note));
         if let State::Launching(launch) = state {
             let _ended_already = self.report_exits(&launch.exits);
         }
@@ -342,7 +342,8 @@ impl Job {
         }
         // Once is enough.
         self.outcome.ignore_exits();
-        self.journal.raise(Exception { wait_status, ..Exception::new("exec", 0, note) });
+        self.journal
+            .raise(RaisedException { wait_status, ..RaisedException::new("exec", 0, note) });
         if wait_status.is_some() {
             self.outcome.decide();
         }
@@ -392,8 +393,8 @@ mod tests {
 
     use tokio::sync::mpsc::unbounded_channel;
 
-    use super::super::actor::Actor;
     use super::super::files::private_files::PrivateFiles;
+    use super::super::job_user::JobUser;
     use super::super::streams::taskio::JobIo;
     use super::*;
 
@@ -494,7 +495,7 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let files = Arc::new(PrivateFiles::open(state.path(), "output").unwrap());
         let start = StartJob { ntasks: 1, takes_output: true, ..StartJob::new(ID) };
-        let io = JobIo::create(&start, &Actor::default(), &files).unwrap();
+        let io = JobIo::create(&start, &JobUser::default(), &files).unwrap();
         let mut job = running(1);
         job.streams.output = Some(io.log());
         job.end_if_done();

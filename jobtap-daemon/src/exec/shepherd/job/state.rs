@@ -11,11 +11,11 @@ use std::path::PathBuf;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
-use super::super::actor::Actor;
 use super::super::devices::Devices;
+use super::super::job_user::JobUser;
 use super::super::pmi::Pmi;
 use super::super::rlimits::TaskLimits;
-use super::super::spawn::Ends;
+use super::super::streams::ends::Ends;
 use super::super::streams::taskio::JobIo;
 use super::outcome::Exit;
 use crate::exec::{KillPolicy, StartJob};
@@ -39,7 +39,7 @@ pub(in crate::exec::shepherd) struct Plan {
     pub(in crate::exec::shepherd) start: StartJob,
     pub(in crate::exec::shepherd) limits: TaskLimits,
     /// The user that its files are opened as and its tasks run as.
-    pub(in crate::exec::shepherd) actor: Actor,
+    pub(in crate::exec::shepherd) job_user: JobUser,
     /// The PMI that its tasks share, if they have it.
     pub(in crate::exec::shepherd) pmi: Option<Pmi>,
     /// The CPUs and GPUs of its tasks.

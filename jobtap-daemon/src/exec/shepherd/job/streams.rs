@@ -8,12 +8,11 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 
 use super::super::message::Message;
-use super::super::spawn::Ends;
 use super::super::start_error::StartError;
 use super::super::streams::capture;
+use super::super::streams::ends::{Ends, SharedLog, lock};
 use super::super::streams::input::JobInput;
 use super::super::streams::pty::Terminal;
-use super::super::streams::taskio::{SharedLog, lock};
 
 /// The streams of one job.
 #[derive(Default)]
@@ -32,7 +31,8 @@ impl Streams {
     /// Starts to copy a task's input and output.
     pub(in crate::exec::shepherd) fn start(
         &mut self,
-        (id, rank): (JobId, u32),
+        id: JobId,
+        rank: u32,
         ends: Ends,
         inbox: &UnboundedSender<Message>,
     ) -> Result<(), StartError> {

@@ -5,10 +5,10 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 
 use super::super::forker::{Begun, ForkerEvent, Unreported};
-use super::super::launch::NotForked;
+use super::super::not_forked::NotForked;
+use super::super::pids::signals::send;
 use super::super::state::Shepherd;
 use super::reap::is_alive;
-use super::signals::send;
 use crate::stderr;
 
 /// How often to look whether the process of a task that a dead forker may have started has written its id.

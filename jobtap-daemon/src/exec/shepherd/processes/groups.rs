@@ -11,11 +11,11 @@ use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
 use super::super::forker::Forker;
 
+use super::super::pids::group::{Group, is_in};
+use super::super::pids::signals::signal_task;
+use super::super::pids::tasks::Tasks;
 use super::super::state::Shepherd;
-use super::group::{Group, is_in};
 use super::reap::is_alive;
-use super::signals::signal_task;
-use super::tasks::Tasks;
 
 /// Sends a signal to the tasks of a job and to all processes in their groups. Returns the groups.
 pub(in crate::exec::shepherd) fn signal_groups(

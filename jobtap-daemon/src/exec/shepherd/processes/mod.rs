@@ -1,12 +1,8 @@
-//! The processes of jobs after their start: how they are told apart, signaled and reaped, and how the processes
-//! that a job left behind are found.
+//! What the shepherd does about the processes of jobs after their start: how it signals and reaps them, and how it finds
+//! those that a job left behind.
 
 pub(super) mod forks;
-pub(super) mod group;
 pub(super) mod groups;
 pub(super) mod reap;
-pub(super) mod signals;
 pub(super) mod strays;
 pub(super) mod sweep;
-pub(super) mod tasks;
-pub(super) mod token;

@@ -195,7 +195,7 @@ mod tests {
 
     use super::super::super::forker::Forker;
     use super::super::super::job::Job;
-    use super::super::token;
+    use super::super::super::pids::token;
     use jobtap_core::engine::ExecEvent;
     use jobtap_core::job::TaskMap;
 

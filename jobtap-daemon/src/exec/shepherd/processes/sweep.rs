@@ -18,10 +18,10 @@ use rustix::process::{Pid, Signal, getpgid};
 use tokio::time::Instant;
 
 use super::super::job::Job;
+use super::super::pids::signals::send;
+use super::super::pids::token;
 use super::super::state::Shepherd;
 use super::groups::signal_groups;
-use super::signals::send;
-use super::token;
 
 /// How much of a process's environment is searched for the job's token: more than the system gives a process.
 const LONGEST_ENVIRONMENT: u64 = 8 << 20;

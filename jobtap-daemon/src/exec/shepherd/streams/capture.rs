@@ -14,9 +14,10 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 
 use super::super::message::Message;
+use super::super::output_stream::Stream;
 use super::super::system_error::plain;
+use super::ends::{Capture, Target, lock};
 use super::lines::LineBuffer;
-use super::taskio::{Capture, Target, lock};
 
 /// The number of bytes read at once: the size of a pipe.
 const AT_ONCE: usize = 64 * 1024;
@@ -90,7 +91,7 @@ fn take(
     pipe: &Receiver,
     lines: &mut LineBuffer,
     target: &Target,
-    stream: super::options::Stream,
+    stream: Stream,
     rank: u32,
 ) -> Taken {
     CHUNK.with_borrow_mut(|chunk| match pipe.try_read(chunk) {
@@ -108,7 +109,7 @@ fn take(
 /// to it.
 fn write(
     target: &Target,
-    stream: super::options::Stream,
+    stream: Stream,
     rank: u32,
     pieces: impl FnOnce(&mut dyn FnMut(&[u8])),
 ) -> io::Result<Vec<u8>> {
@@ -132,12 +133,7 @@ fn write(
     Ok(text)
 }
 
-fn end(
-    lines: LineBuffer,
-    target: &Target,
-    stream: super::options::Stream,
-    rank: u32,
-) -> io::Result<Vec<u8>> {
+fn end(lines: LineBuffer, target: &Target, stream: Stream, rank: u32) -> io::Result<Vec<u8>> {
     let outcome = write(target, stream, rank, |piece| lines.finish(piece));
     if let Target::Log(log) = target {
         lock(log).eof(stream, rank);

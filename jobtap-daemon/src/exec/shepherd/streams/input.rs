@@ -21,7 +21,7 @@ use tokio::task::AbortHandle;
 
 use super::super::message::Message;
 use crate::clock::now;
-use crate::exec::protocol::{decode_data, encode_data};
+use crate::exec::data::{decode_data, encode_data};
 use crate::open_files::OpenFiles;
 
 /// The rank that stands for all tasks.
@@ -66,11 +66,17 @@ pub(in crate::exec::shepherd) struct JobInput {
 
 enum State {
     /// Nobody has sent input yet. The tasks wait for it at the other ends of these pipes.
-    Awaited(Vec<(u32, PipeWriter)>),
+    Awaited(Vec<TaskPipe>),
     /// The input is in this file, from which the tasks are served as it grows, from `begin` on.
     Kept { file: File, reader: Arc<File>, begin: u64, grown: watch::Sender<()> },
     /// All tasks read a file themselves.
     Redirected,
+}
+
+/// The pipe from which one task reads its input.
+struct TaskPipe {
+    rank: u32,
+    pipe: PipeWriter,
 }
 
 impl JobInput {
@@ -103,7 +109,8 @@ impl JobInput {
     /// Records in `file`, which is new, that all of `ntasks` tasks read the file `path` themselves.
     pub(in crate::exec::shepherd) fn redirected(
         mut file: File,
-        (id, ntasks): (JobId, u32),
+        id: JobId,
+        ntasks: u32,
         path: &str,
         inbox: UnboundedSender<Message>,
     ) -> io::Result<Self> {
@@ -130,9 +137,8 @@ impl JobInput {
             let reader = File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
             let reader = Arc::new(OpenFiles::of_this_process().apart(reader));
             let (pipes, grown) = (std::mem::take(pipes), watch::Sender::new(()));
-            for (rank, pipe) in pipes {
-                let ended = (self.inbox.clone(), Message::InputEnded { id: self.id, rank });
-                pumps.push(serve((&reader, 0), &grown, (rank, pipe), ended)?);
+            for pipe in pipes {
+                pumps.push(pipe.serve(&reader, 0, &grown, self.id, &self.inbox)?);
             }
             self.state = State::Kept { file, reader, begin: 0, grown };
         }
@@ -157,14 +163,14 @@ impl JobInput {
         rank: u32,
         pipe: PipeWriter,
     ) -> io::Result<Option<AbortHandle>> {
+        let pipe = TaskPipe { rank, pipe };
         match &mut self.state {
             State::Awaited(pipes) => {
-                pipes.push((rank, pipe));
+                pipes.push(pipe);
                 Ok(None)
             }
             State::Kept { reader, begin, grown, .. } => {
-                let ended = (self.inbox.clone(), Message::InputEnded { id: self.id, rank });
-                serve((reader, *begin), grown, (rank, pipe), ended).map(Some)
+                pipe.serve(reader, *begin, grown, self.id, &self.inbox).map(Some)
             }
             State::Redirected => Ok(None),
         }
@@ -195,42 +201,50 @@ impl Read for Follow {
     }
 }
 
-/// Serves a task from the file as it grows, from this offset on.
-fn serve(
-    (file, at): (&Arc<File>, u64),
-    grown: &watch::Sender<()>,
-    (rank, pipe): (u32, PipeWriter),
-    (inbox, ended): (UnboundedSender<Message>, Message),
-) -> io::Result<AbortHandle> {
-    let mut pipe = Sender::from_owned_fd(OwnedFd::from(pipe))?;
-    let mut entries = BufReader::new(Follow { file: Arc::clone(file), at });
-    let mut grown = grown.subscribe();
-    let rank = rank.to_string();
-    let task = tokio::spawn(async move {
-        let mut line = Vec::new();
-        loop {
-            line.clear();
-            match entries.read_until(b'\n', &mut line) {
-                Err(_) => break,
-                Ok(0) if grown.changed().await.is_err() => break,
-                Ok(0) => continue,
-                Ok(_) => {}
+impl TaskPipe {
+    /// Serves the task of the job `id` from `file` as it grows, from the offset `at` on. `inbox` is told when the input has
+    /// ended.
+    fn serve(
+        self,
+        file: &Arc<File>,
+        at: u64,
+        grown: &watch::Sender<()>,
+        id: JobId,
+        inbox: &UnboundedSender<Message>,
+    ) -> io::Result<AbortHandle> {
+        let Self { rank, pipe } = self;
+        let ended = Message::InputEnded { id, rank };
+        let inbox = inbox.clone();
+        let mut pipe = Sender::from_owned_fd(OwnedFd::from(pipe))?;
+        let mut entries = BufReader::new(Follow { file: Arc::clone(file), at });
+        let mut grown = grown.subscribe();
+        let rank = rank.to_string();
+        let task = tokio::spawn(async move {
+            let mut line = Vec::new();
+            loop {
+                line.clear();
+                match entries.read_until(b'\n', &mut line) {
+                    Err(_) => break,
+                    Ok(0) if grown.changed().await.is_err() => break,
+                    Ok(0) => continue,
+                    Ok(_) => {}
+                }
+                let Ok(entry) = serde_json::from_slice::<DataEntry>(&line) else {
+                    continue;
+                };
+                let Context { rank: to, data, eof, .. } = entry.context;
+                if to != ALL && to != rank {
+                    continue;
+                }
+                // A write fails if the task has closed its input or exited.
+                if pipe.write_all(&decode_data(&data).unwrap_or_default()).await.is_err() || eof {
+                    break;
+                }
             }
-            let Ok(entry) = serde_json::from_slice::<DataEntry>(&line) else {
-                continue;
-            };
-            let Context { rank: to, data, eof, .. } = entry.context;
-            if to != ALL && to != rank {
-                continue;
-            }
-            // A write fails if the task has closed its input or exited.
-            if pipe.write_all(&decode_data(&data).unwrap_or_default()).await.is_err() || eof {
-                break;
-            }
-        }
-        drop(pipe);
-        // Fails only if the shepherd has ended.
-        let _ = inbox.send(ended);
-    });
-    Ok(task.abort_handle())
+            drop(pipe);
+            // Fails only if the shepherd has ended.
+            let _ = inbox.send(ended);
+        });
+        Ok(task.abort_handle())
+    }
 }

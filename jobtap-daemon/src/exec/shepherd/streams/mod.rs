@@ -2,6 +2,7 @@
 //! that the manager keeps of their output.
 
 pub(super) mod capture;
+pub(super) mod ends;
 pub(super) mod input;
 pub(super) mod lines;
 pub(super) mod options;

@@ -4,32 +4,15 @@
 use std::time::Duration;
 
 use jobtap_core::job::Fsd;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::option_error::{OptionError, OptionFault};
+use super::super::output_stream::Stream;
 use super::super::pmi;
 use super::super::template::is_per_task;
 use super::pty::PtyOptions;
 use crate::exec::output_limit;
-
-/// The two streams that a task writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::exec::shepherd) enum Stream {
-    Stdout,
-    Stderr,
-}
-
-impl Stream {
-    pub(super) const BOTH: [Self; 2] = [Self::Stdout, Self::Stderr];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Stdout => "stdout",
-            Self::Stderr => "stderr",
-        }
-    }
-}
 
 /// The target of one output stream of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

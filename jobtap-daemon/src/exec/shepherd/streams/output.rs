@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::super::files::private_files::PrivateFiles;
-use super::options::Stream;
+use super::super::output_stream::Stream;
 use crate::clock::now;
 use crate::exec::output_limit;
 

@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::task::AbortHandle;
 
-use super::super::actor::Actor;
+use super::super::job_user::JobUser;
 use super::super::option_error::OptionError;
 use crate::open_files::OpenFiles;
 
@@ -23,7 +23,8 @@ use crate::open_files::OpenFiles;
 const END_OF_FILE: u8 = 4;
 
 /// The default size of terminals.
-const SIZE: (u16, u16) = (24, 80);
+const ROWS: u16 = 24;
+const COLUMNS: u16 = 80;
 
 /// The bytes that are copied at once.
 const CHUNK: usize = 4096;
@@ -33,8 +34,8 @@ const CHUNK: usize = 4096;
 pub(super) struct PtyOptions {
     /// Whether a client types into it: output is passed on as it comes, not line by line.
     pub(super) interactive: bool,
-    /// Rows and columns.
-    size: (u16, u16),
+    rows: u16,
+    columns: u16,
 }
 
 impl PtyOptions {
@@ -48,7 +49,8 @@ impl PtyOptions {
         let Some(option) = options.get("pty") else { return Ok(None) };
         let Some(table) = option.as_object() else {
             let wanted = flag(option).ok_or_else(|| OptionError::form("pty", option, "no flag"))?;
-            return Ok(wanted.then_some(Self { interactive: false, size: SIZE }));
+            let plain = Self { interactive: false, rows: ROWS, columns: COLUMNS };
+            return Ok(wanted.then_some(plain));
         };
         let size = |key: &str, default: u16| match table.get(key) {
             None => Ok(default),
@@ -61,8 +63,9 @@ impl PtyOptions {
         let interactive = table.get("interactive").map(|value| {
             flag(value).ok_or_else(|| OptionError::form("pty.interactive", value, "no flag"))
         });
-        let size = (size("rows", SIZE.0)?, size("columns", SIZE.1)?);
-        Ok(Some(Self { interactive: interactive.transpose()?.unwrap_or(false), size }))
+        let (rows, columns) = (size("rows", ROWS)?, size("columns", COLUMNS)?);
+        let interactive = interactive.transpose()?.unwrap_or(false);
+        Ok(Some(Self { interactive, rows, columns }))
     }
 }
 
@@ -76,12 +79,13 @@ pub(in crate::exec::shepherd) struct Terminal {
 impl Terminal {
     /// Sets its size. The system notifies the processes in it.
     pub(in crate::exec::shepherd) fn resize(&self, rows: u16, columns: u16) -> io::Result<()> {
-        set_size(&self.shepherd, (rows, columns))
+        set_size(&self.shepherd, rows, columns)
     }
 }
 
-fn set_size(terminal: impl AsFd, (ws_row, ws_col): (u16, u16)) -> io::Result<()> {
-    Ok(tcsetwinsize(terminal, Winsize { ws_row, ws_col, ws_xpixel: 0, ws_ypixel: 0 })?)
+fn set_size(terminal: impl AsFd, rows: u16, columns: u16) -> io::Result<()> {
+    let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    Ok(tcsetwinsize(terminal, size)?)
 }
 
 /// A terminal: the task's side, and the shepherd's.
@@ -92,7 +96,7 @@ pub(super) struct Pty {
 
 impl Pty {
     /// Opens a new terminal, which belongs to the job's user.
-    pub(super) fn open(options: &PtyOptions, actor: &Actor) -> io::Result<Self> {
+    pub(super) fn open(options: &PtyOptions, job_user: &JobUser) -> io::Result<Self> {
         let shepherd = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
         let shepherd = OpenFiles::of_this_process().apart(shepherd);
         grantpt(&shepherd)?;
@@ -100,10 +104,10 @@ impl Pty {
         let name = ptsname(&shepherd, Vec::new())?;
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let task = rustix::fs::open(name, flags, Mode::empty())?;
-        if let Some(user) = actor.other() {
+        if let Some(user) = job_user.other() {
             rustix::fs::fchown(&task, Some(user.uid()), None)?;
         }
-        set_size(&task, options.size)?;
+        set_size(&task, options.rows, options.columns)?;
         Ok(Self { task, shepherd })
     }
 
@@ -220,12 +224,12 @@ mod tests {
     #[test]
     fn the_option_is_a_flag_or_a_table() {
         let read = |option: Value| PtyOptions::parse(&json!({ "pty": option }));
-        let plain = PtyOptions { interactive: false, size: SIZE };
+        let plain = PtyOptions { interactive: false, rows: ROWS, columns: COLUMNS };
         assert_eq!(PtyOptions::parse(&json!({})), Ok(None));
         assert_eq!(read(json!(1)), Ok(Some(plain.clone())));
         assert_eq!(read(json!(0)), Ok(None));
         assert_eq!(read(json!({"capture": 1})), Ok(Some(plain)));
-        let typed = PtyOptions { interactive: true, size: (50, 132) };
+        let typed = PtyOptions { interactive: true, rows: 50, columns: 132 };
         assert_eq!(read(json!({"interactive": 1, "rows": 50, "columns": 132})), Ok(Some(typed)));
         assert_eq!(read(json!("foo")).unwrap_err().to_string(), "pty: \"foo\" is no flag");
         let text = "pty.rows: 70000 is no number of characters";

@@ -9,49 +9,24 @@ use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use super::super::actor::Actor;
 use super::super::files::private_files::PrivateFiles;
 use super::super::files::user_file::{
     OutputFile, Purpose, TaskStream, depends_on_process, for_task, open,
 };
 use super::super::forker::ShepherdEnd;
+use super::super::job_user::JobUser;
 use super::super::option_error::{OptionError, OptionFault};
-use super::super::spawn::Ends;
+use super::super::output_stream::Stream;
 use super::super::start_error::StartError;
 use super::super::template::{is_per_task, render, render_for_all};
-use super::options::{Input, IoOptions, Stream};
+use super::ends::{Capture, Ends, SharedLog, Target, lock};
+use super::options::{Input, IoOptions};
 use super::output::{OutputLog, Severity};
 use super::pty::{Pty, PtyOptions, Terminal};
 use crate::exec::StartJob;
 use crate::open_files::OpenFiles;
-
-/// The output log, shared by the streams of a job.
-pub(in crate::exec::shepherd) type SharedLog = Arc<Mutex<OutputLog>>;
-
-/// Locks a log. Poison is ignored, so that a panic in one stream does not end the others.
-pub(in crate::exec::shepherd) fn lock(log: &SharedLog) -> MutexGuard<'_, OutputLog> {
-    log.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The target of captured output.
-#[derive(Clone)]
-pub(super) enum Target {
-    /// The job's output log.
-    Log(SharedLog),
-    /// A file, and whether its lines begin with the task's rank.
-    File(Arc<OutputFile>, bool),
-}
-
-/// A stream of a task that is captured through a pipe.
-pub(in crate::exec::shepherd) struct Capture {
-    pub(in crate::exec::shepherd) pipe: PipeReader,
-    pub(super) target: Target,
-    pub(in crate::exec::shepherd) stream: Stream,
-    pub(super) rank: u32,
-    pub(super) unbuffered: bool,
-}
 
 /// The standard streams of one task, and the shepherd's ends of its pipes.
 pub(in crate::exec::shepherd) struct TaskIo {
@@ -91,7 +66,7 @@ impl TaskFiles {
 pub(in crate::exec::shepherd) struct JobIo {
     options: IoOptions,
     /// The user that files are opened as.
-    actor: Actor,
+    job_user: JobUser,
     pty: Option<PtyOptions>,
     log: SharedLog,
     /// The files that all tasks share; the same file twice if both streams have the same path.
@@ -100,10 +75,10 @@ pub(in crate::exec::shepherd) struct JobIo {
 }
 
 impl JobIo {
-    /// Creates the output log, whose file is one of `logs`, and opens, as `actor`, the files that all tasks share.
+    /// Creates the output log, whose file is one of `logs`, and opens, as `job_user`, the files that all tasks share.
     pub(in crate::exec::shepherd) fn create(
         job: &StartJob,
-        actor: &Actor,
+        job_user: &JobUser,
         logs: &Arc<PrivateFiles>,
     ) -> Result<Self, StartError> {
         let options = IoOptions::parse(&job.shell_options)?;
@@ -115,27 +90,27 @@ impl JobIo {
                 OutputLog::in_file(file, job.ntasks, limit)
             }
         };
-        let shared = actor.try_act(|| open_shared(job, &options, Some(&mut log)))?;
+        let shared = job_user.try_act(|| open_shared(job, &options, Some(&mut log)))?;
         let input = match &options.input {
             Input::File(path) => Some(job.cwd.join(render(path, job, 0))),
             Input::Null | Input::Service => None,
         };
         if let Some(path) = &input {
-            let opened = actor.act(|| open(path, Purpose::Read)).flatten();
+            let opened = job_user.act(|| open(path, Purpose::Read)).flatten();
             opened.map_err(|error| StartError::Input { path: path.clone(), error })?;
         }
         let pty = PtyOptions::parse(&job.shell_options)?;
         if pty.is_some() && input.is_some() {
             return Err(OptionError::new("pty", OptionFault::TerminalInput).into());
         }
-        let actor = actor.clone();
-        Ok(Self { options, actor, pty, log: Arc::new(Mutex::new(log)), shared, input })
+        let job_user = job_user.clone();
+        Ok(Self { options, job_user, pty, log: Arc::new(Mutex::new(log)), shared, input })
     }
 
     /// The input and output of a job that another shepherd has started.
     pub(in crate::exec::shepherd) fn reopen(
         job: &StartJob,
-        actor: &Actor,
+        job_user: &JobUser,
         logs: &PrivateFiles,
     ) -> Result<Self, StartError> {
         let mut options = IoOptions::parse(&job.shell_options)?;
@@ -149,10 +124,10 @@ impl JobIo {
         });
         let log = log.map_err(StartError::ContinueLog)?;
         // The paths of the files were logged when the job began.
-        let shared = actor.try_act(|| open_shared(job, &options, None))?;
+        let shared = job_user.try_act(|| open_shared(job, &options, None))?;
         let pty = PtyOptions::parse(&job.shell_options)?;
-        let (actor, log) = (actor.clone(), Arc::new(Mutex::new(log)));
-        Ok(Self { options, actor, pty, log, shared, input: None })
+        let (job_user, log) = (job_user.clone(), Arc::new(Mutex::new(log)));
+        Ok(Self { options, job_user, pty, log, shared, input: None })
     }
 
     /// Whether each task has files of its own, to be [prepared](Self::prepare).
@@ -171,11 +146,11 @@ impl JobIo {
             let Some(template) = self.own_template(stream) else { continue };
             let path = job.cwd.join(render(template, job, rank));
             // Opening and closing a FIFO would make its reader see the end of the output.
-            self.actor.try_act(|| {
+            self.job_user.try_act(|| {
                 if !std::fs::metadata(&path).is_ok_and(|found| found.file_type().is_fifo()) {
                     open_emptied(&path, self.options.append)?;
                 }
-                Ok(())
+                Ok::<_, StartError>(())
             })?;
         }
         Ok(())
@@ -194,7 +169,7 @@ impl JobIo {
         let paths = (path(Stream::Stdout), path(Stream::Stderr));
         let own = |path: &Option<PathBuf>, shared: &Option<Arc<OutputFile>>| match path {
             Some(path) => {
-                let file = self.actor.try_act(|| open_output(path))?;
+                let file = self.job_user.try_act(|| open_output(path))?;
                 Ok::<_, StartError>(Some(Arc::new(OutputFile::new(file, path))))
             }
             None => Ok(shared.clone()),
@@ -277,7 +252,7 @@ impl JobIo {
         let stderr = output(Stream::Stderr)?;
         let (stdin, input) = match (&self.input, self.takes_input()) {
             (Some(path), _) => {
-                let file = self.actor.act(|| open(path, Purpose::Read)).flatten()?;
+                let file = self.job_user.act(|| open(path, Purpose::Read)).flatten()?;
                 let stdin = match depends_on_process(&file) {
                     true => TaskStream::OpenedByTask(path.clone(), Purpose::Read),
                     false => TaskStream::Open(for_task(file)?),
@@ -344,7 +319,7 @@ impl JobIo {
         if files.get(Stream::Stderr).is_none() {
             lock(&self.log).eof(Stream::Stderr, rank);
         }
-        let (task, shepherd) = Pty::open(options, &self.actor)?.into_sides();
+        let (task, shepherd) = Pty::open(options, &self.job_user)?.into_sides();
         let stream = || task.try_clone().map(TaskStream::Open);
         let (stdin, stdout, stderr) = (Some(stream()?), stream()?, stream()?);
         let Joined { capture, input, terminal } = self.join_terminal(rank, files, shepherd)?;

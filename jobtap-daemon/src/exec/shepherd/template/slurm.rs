@@ -4,7 +4,7 @@
 use jobtap_core::resource::Idset;
 use serde_json::Value;
 
-use super::{ids, ids_of_node};
+use super::ids::{ids, ids_of_node};
 use crate::exec::StartJob;
 
 /// The prefix of the tags in this file.

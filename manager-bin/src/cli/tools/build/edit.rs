@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use jobtap_builder::{BuildError, Manifest};
 use jobtap_core::host::PluginDescriptor;
 
 use super::source::{MANIFEST, no_manifest, parse_plugin};
-use crate::build::{self, BuildError, Manifest};
 use crate::cli::common::message::CliError;
 use crate::files::input;
 use crate::files::{self, Access};
@@ -60,7 +60,7 @@ struct ManifestArg {
 pub(super) fn add(args: &AddArgs) -> Result<u8, CliError> {
     let file = &args.location.file;
     if is_builtin(&args.plugin) {
-        return change(file, |text| build::set_builtin(text, &args.plugin, true));
+        return change(file, |text| jobtap_builder::set_builtin(text, &args.plugin, true));
     }
     let word = &args.plugin;
     let mut entry = parse_plugin(word)?.ok_or_else(|| {
@@ -73,14 +73,14 @@ pub(super) fn add(args: &AddArgs) -> Result<u8, CliError> {
     entry.registry = args.registry.clone();
     entry.features = args.feature.clone();
     (entry.before, entry.after) = (args.before.clone(), args.after.clone());
-    change(file, |text| build::add_plugin(text, &entry))
+    change(file, |text| jobtap_builder::add_plugin(text, &entry))
 }
 
 /// Runs `build remove`.
 pub(super) fn remove(args: &RemoveArgs) -> Result<u8, CliError> {
     change(&args.location.file, |text| match is_builtin(&args.name) {
-        true => build::set_builtin(text, &args.name, false),
-        false => build::remove_plugin(text, &args.name),
+        true => jobtap_builder::set_builtin(text, &args.name, false),
+        false => jobtap_builder::remove_plugin(text, &args.name),
     })
 }
 
@@ -118,7 +118,7 @@ fn change(file: &Path, edit: impl Fn(&str) -> Result<String, BuildError>) -> Res
     }
     let text = input::text(file).map_err(failed)?;
     // Parsed only for its errors, which name the file: `edit` knows only the text.
-    Manifest::parse(&file.display().to_string(), &text)?;
+    Manifest::parse(&file.display().to_string(), &text).map_err(BuildError::from)?;
     files::write_whole(file, edit(&text)?.as_bytes(), Access::Kept).map_err(failed)?;
     Ok(0)
 }

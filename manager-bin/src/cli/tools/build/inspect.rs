@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use jobtap_builder::{Composition, Explained};
+
 use super::source::{ProcessArgs, SourceArgs, read};
-use crate::build::{self, Composition, Explained};
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 
@@ -41,10 +42,10 @@ pub(super) fn diff(args: &DiffArgs) -> Result<u8, CliError> {
         Some(new) => Composition::of_binary(new)?,
         None => {
             let (manifest, options) = read(&args.source, &args.process)?;
-            build::explain(&manifest, &options)?.composition
+            jobtap_builder::explain(&manifest, &options)?.composition
         }
     };
-    let lines = build::differences(&old, &new);
+    let lines = jobtap_builder::differences(&old, &new);
     session::print(&lines.iter().map(|line| format!("{line}\n")).collect::<String>())?;
     Ok(u8::from(!lines.is_empty()))
 }
@@ -52,7 +53,7 @@ pub(super) fn diff(args: &DiffArgs) -> Result<u8, CliError> {
 /// Runs `build explain`.
 pub(super) fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
     let (manifest, options) = read(&args.source, &args.process)?;
-    let all = build::explain(&manifest, &options)?;
+    let all = jobtap_builder::explain(&manifest, &options)?;
     let selected =
         |plugin: &&Explained| args.plugin.as_ref().is_none_or(|name| plugin.name == *name);
     let plugins: Vec<&Explained> = all.plugins.iter().filter(selected).collect();

@@ -7,8 +7,9 @@ mod source;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use jobtap_builder::{BuildError, Library, Manifest};
+
 use self::source::{MANIFEST, ProcessArgs, SourceArgs, read};
-use crate::build::{self, BuildError, Manifest};
 use crate::cli::common::message::{CliError, Prog};
 use crate::cli::common::session;
 use crate::files::{self, Access};
@@ -80,7 +81,7 @@ fn execute(args: BuildArgs) -> Result<u8, CliError> {
 fn make(args: BuildArgs) -> Result<u8, CliError> {
     if let Some(binary) = &args.from_binary {
         let file = args.source.file.clone().unwrap_or_else(|| PathBuf::from(MANIFEST));
-        build::recover(binary, &file)?;
+        jobtap_builder::recover(binary, &file)?;
         return Ok(0);
     }
     let (mut manifest, options) = read(&args.source, &args.process)?;
@@ -88,7 +89,7 @@ fn make(args: BuildArgs) -> Result<u8, CliError> {
         name_after(&mut manifest, args.output.as_deref());
     }
     if let Some(directory) = &args.print_crate {
-        build::print_crate(&manifest, &options, directory)?;
+        jobtap_builder::print_crate(&manifest, &options, directory)?;
         return Ok(0);
     }
     if let Some(file) = args.sbom.as_deref().filter(|file| !is_stdout(file)) {
@@ -97,9 +98,10 @@ fn make(args: BuildArgs) -> Result<u8, CliError> {
     }
     let output = args.output.unwrap_or_else(|| {
         let name = &manifest.manager.name;
-        manifest.manager.host.map_or_else(|| name.clone(), |host| host.file_name(name)).into()
+        let library = manifest.manager.host.map(Library::of);
+        library.map_or_else(|| name.clone(), |library| library.file_name(name)).into()
     });
-    let built = build::build(&manifest, &options, &output)?;
+    let built = jobtap_builder::build(&manifest, &options, &output)?;
     if let Some(file) = &args.sbom {
         let text = format!("{:#}\n", built.composition.sbom);
         match is_stdout(file) {
@@ -143,7 +145,7 @@ fn failed(file: &Path) -> impl FnOnce(std::io::Error) -> CliError + '_ {
 fn name_after(manifest: &mut Manifest, output: Option<&Path>) {
     let Some(file) = output.filter(|file| !file.is_dir()) else { return };
     let name = match manifest.manager.host {
-        Some(host) => host.name_in(file).ok(),
+        Some(host) => Library::of(host).name_in(file).ok(),
         None => file.file_name().and_then(|name| name.to_str()),
     };
     let Some(name) = name else { return };

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::build::{Host, Manifest, Options, PluginEntry};
+use jobtap_builder::{Host, Manifest, Options, PluginEntry};
+
 use crate::cli::common::message::CliError;
 
 /// The default name of a manifest.
@@ -22,7 +23,7 @@ pub(super) struct SourceArgs {
     without: Vec<String>,
     /// Build a shared library that this host loads, and no manager
     #[arg(long, value_enum, value_name = "HOST")]
-    host: Option<Host>,
+    host: Option<HostName>,
     /// Build with the SDK of this checkout of jobtap
     #[arg(long, value_name = "PATH")]
     sdk: Option<PathBuf>,
@@ -32,6 +33,27 @@ pub(super) struct SourceArgs {
     /// Compile with full optimization, which takes minutes
     #[arg(long)]
     release: bool,
+}
+
+/// A host, by its name on the command line.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum HostName {
+    /// A Flux instance's job manager: `flux jobtap load FILE`
+    Flux,
+    /// Slurm's slurmctld, by JobSubmitPlugins
+    SlurmJobSubmit,
+    /// Slurm's slurmctld and slurmd, by PrEpPlugins
+    SlurmPrep,
+}
+
+impl From<HostName> for Host {
+    fn from(name: HostName) -> Self {
+        match name {
+            HostName::Flux => Self::Flux,
+            HostName::SlurmJobSubmit => Self::SlurmJobSubmit,
+            HostName::SlurmPrep => Self::SlurmPrep,
+        }
+    }
 }
 
 /// The options that determine how the build runs.
@@ -90,7 +112,7 @@ pub(super) fn read(
         manifest.manager.without.extend(source.without.iter().cloned());
     }
     if let Some(host) = source.host {
-        manifest.manager.host = Some(host);
+        manifest.manager.host = Some(host.into());
         if file.is_none() {
             manifest.manager.name = "site".to_owned();
         }

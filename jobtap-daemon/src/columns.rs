@@ -1,0 +1,53 @@
+//! Plain tables without a user-defined format: each column is as wide as its widest text, and two spaces separate the
+//! columns.
+
+use crate::shown::in_line;
+
+/// The alignment of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// For words.
+    Left,
+    /// For numbers.
+    Right,
+}
+
+/// The heading and the alignment of a column.
+#[derive(Debug, Clone, Copy)]
+pub struct Column(pub &'static str, pub Side);
+
+/// The text of a table with a header. Each row has one text per column.
+pub fn table(columns: &[Column], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let header = columns.iter().map(|column| column.0.to_owned()).collect();
+    let shown = |row: Vec<String>| row.iter().map(|cell| in_line(cell).into_owned()).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(header).chain(rows.map(shown)).collect();
+    let width = |index: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(index));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns.len()).map(width).collect();
+    let mut text = String::new();
+    for row in &rows {
+        let cells =
+            row.iter().zip(columns).zip(&widths).map(|((cell, column), width)| match column.1 {
+                Side::Left => format!("{cell:<width$}"),
+                Side::Right => format!("{cell:>width$}"),
+            });
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_align_to_their_side() {
+        let columns = [Column("NAME", Side::Left), Column("N", Side::Right)];
+        let rows = [["a", "10"], ["ƒlong", "7"]];
+        let rows = rows.into_iter().map(|row| row.map(str::to_owned).to_vec());
+        assert_eq!(table(&columns, rows), "NAME    N\na      10\nƒlong   7\n");
+    }
+}
