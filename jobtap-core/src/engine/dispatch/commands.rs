@@ -20,7 +20,7 @@ use crate::engine::timers::Due;
 use crate::engine::turn::Turn;
 use crate::eventlog::{Event, EventEntry};
 use crate::host::{Command, Perilog, PluginKey};
-use crate::job::{JobId, State};
+use crate::job::{JobId, Reach, State};
 use crate::topic::TopicId;
 
 /// The prefix of the instance keys under which plugins' data about the instance is stored; the plugin's name follows.
@@ -162,7 +162,7 @@ fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
         }
         Command::SetFlag { job, flag } => jobs.post(turn, job, Event::SetFlags(vec![flag])),
         Command::Signal { job, signal } => {
-            exec::signal(&mut turn.effects, jobs, job, signal);
+            exec::signal(&mut turn.effects, jobs, job, signal, Reach::Group);
         }
         Command::Drain { ranks, reason } => {
             node_events::drain_for_owner(turn, alloc, timers, &ranks, &reason)
