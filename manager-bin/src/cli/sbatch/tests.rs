@@ -11,7 +11,7 @@ fn jobspec_of(script: &str, words: &str, env: &[(&str, &str)]) -> Result<Value, 
     let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let caller = Caller { cwd: dir.path().into(), env: env.collect(), ..Caller::default() };
     let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
-    let request = request(&words, &caller)?.unwrap();
+    let Asked::Job(request) = request(&words, &caller)? else { panic!("help") };
     let jobspec = first_jobspec(&request, &caller)?;
     Ok(jobspec.unwrap())
 }
@@ -103,7 +103,7 @@ fn propagate_chooses_resource_limits() {
     let caller = Caller { cwd: dir.path().into(), rlimits, ..Caller::default() };
     let limits = |words: &str| {
         let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
-        let request = request(&words, &caller)?.unwrap();
+        let Asked::Job(request) = request(&words, &caller)? else { panic!("help") };
         let jobspec = first_jobspec(&request, &caller)?.unwrap();
         Ok::<Value, CliError>(system(&jobspec)["shell"]["options"]["rlimit"].clone())
     };
