@@ -49,7 +49,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("cancel", &["jobtap cancel f2oLkTLb", "jobtap cancel --all --states=pending --dry-run"]),
     ("completion", &["jobtap completion bash > ~/.local/share/bash-completion/completions/jobtap"]),
-    ("config check", &["jobtap config check /etc/jobtap/conf.d"]),
+    (
+        "config check",
+        &[
+            "jobtap config check /etc/jobtap/conf.d",
+            "jobtap config check --host slurm /etc/slurm/jobtap.toml",
+        ],
+    ),
     ("config get", &["jobtap config get", "jobtap config get policy.limits.duration"]),
     ("config load", &["jobtap config load new.toml"]),
     ("config reload", &["jobtap config reload"]),
