@@ -4,12 +4,12 @@ use std::io::{BufWriter, Write, stdout};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use jobtap_core::job::JobId;
 
 use super::columns::{self, Column, Ids, fit};
 use super::finished::{display, each_job};
 use super::select::{SelectArgs, Span};
 use super::totals::{By, Totals};
-use crate::cli::common::arrays::Named;
 use crate::cli::common::message::CliError;
 use crate::cli::jobs::row::JobRow;
 
@@ -65,15 +65,13 @@ pub(super) fn run(args: &ReportArgs) -> Result<u8, CliError> {
 }
 
 /// Runs Slurm's command `sacct`, for these jobs or for those that the options select.
-pub(in crate::cli) fn sacct(mut args: ReportArgs, jobs: &[Named]) -> Result<u8, CliError> {
-    if !jobs.is_empty() {
+pub(in crate::cli) fn sacct(mut args: ReportArgs, jobs: Option<&[JobId]>) -> Result<u8, CliError> {
+    if jobs.is_some() {
         // As in Slurm, whoever's they are, and whenever they ended.
         args.all_users = args.select.user.is_none();
         args.select.since.get_or_insert_with(|| "1970-01-02".to_owned());
     }
-    report(&args, Ids::Slurm, |row| {
-        jobs.is_empty() || jobs.iter().any(|job| job.means(row.id, None))
-    })
+    report(&args, Ids::Slurm, |row| jobs.is_none_or(|jobs| jobs.contains(&row.id)))
 }
 
 fn report(

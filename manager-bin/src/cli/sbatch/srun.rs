@@ -78,6 +78,9 @@ const OF_OWN_JOB: [(&str, &str); 5] = [
     ("SLURM_NODELIST", "{{nodelist}}"),
 ];
 
+/// The variables that describe the script of the job, and no task of a step.
+const OF_SCRIPT: [&str; 2] = ["SLURM_GTIDS", "SLURM_TASK_PID"];
+
 /// The words after `srun`.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
@@ -207,7 +210,7 @@ async fn launch(
     let mut environment = environment::build(&request, &caller).map_err(CliError::failure)?;
     let own_job = step.is_none();
     let kept = step.as_ref().map(|step| step.variables.clone()).unwrap_or_default();
-    for (name, value) in kept {
+    for (name, value) in kept.into_iter().filter(|(name, _)| !OF_SCRIPT.contains(&name.as_str())) {
         environment.set(&name, value);
     }
     for name in ["SLURM_STEP_ID", "SLURM_STEPID"] {

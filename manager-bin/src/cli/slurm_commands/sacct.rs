@@ -6,6 +6,7 @@ use super::squeue::named;
 use crate::cli::accounting::{self, Sacct};
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
+use crate::client::Client;
 
 const COMMAND: &str = "sacct";
 
@@ -26,7 +27,15 @@ pub(crate) struct SacctArgs {
 /// Runs the command.
 pub(crate) fn run(args: SacctArgs) -> ExitCode {
     session::run(COMMAND, Family::Slurm, async {
-        let jobs = named(&args.jobs)?;
-        accounting::sacct(args.report, &jobs)
+        let named = named(&args.jobs)?;
+        if named.is_empty() {
+            return accounting::sacct(args.report, None);
+        }
+        let client = Client::connect().await?;
+        let mut jobs = Vec::new();
+        for named in &named {
+            jobs.extend(named.jobs(&client).await?);
+        }
+        accounting::sacct(args.report, Some(&jobs))
     })
 }
