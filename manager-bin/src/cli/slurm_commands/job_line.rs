@@ -28,6 +28,69 @@ pub(super) fn display() -> &'static DisplayContext {
     DISPLAY.with(|display| *display)
 }
 
+/// Slurm's states of jobs, in the order in which `squeue` lists them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum JobState {
+    Pending,
+    Running,
+    Completing,
+    Completed,
+    Failed,
+    Cancelled,
+    Timeout,
+}
+
+impl JobState {
+    pub(super) const ALL: [Self; 7] = [
+        Self::Pending,
+        Self::Running,
+        Self::Completing,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelled,
+        Self::Timeout,
+    ];
+
+    /// Slurm's word.
+    pub(super) fn long(self) -> &'static str {
+        match self {
+            Self::Pending => "PENDING",
+            Self::Running => "RUNNING",
+            Self::Completing => "COMPLETING",
+            Self::Completed => "COMPLETED",
+            Self::Failed => "FAILED",
+            Self::Cancelled => "CANCELLED",
+            Self::Timeout => "TIMEOUT",
+        }
+    }
+
+    /// Slurm's abbreviation.
+    pub(super) fn short(self) -> &'static str {
+        match self {
+            Self::Pending => "PD",
+            Self::Running => "R",
+            Self::Completing => "CG",
+            Self::Completed => "CD",
+            Self::Failed => "F",
+            Self::Cancelled => "CA",
+            Self::Timeout => "TO",
+        }
+    }
+
+    /// The state that a word or an abbreviation in any case names.
+    pub(super) fn named(word: &str) -> Option<Self> {
+        let is = |state: &Self| {
+            word.eq_ignore_ascii_case(state.long()) || word.eq_ignore_ascii_case(state.short())
+        };
+        Self::ALL.into_iter().find(is)
+    }
+
+    /// Whether the job is inactive in this state.
+    pub(super) fn is_final(self) -> bool {
+        self > Self::Completing
+    }
+}
+
 /// A listed job, and what its jobspec adds.
 pub(super) struct JobLine {
     pub(super) row: JobRow<'static>,
@@ -82,16 +145,15 @@ impl JobLine {
         }
     }
 
-    /// Slurm's word for the state, and its abbreviation.
-    pub(super) fn state(&self) -> (&'static str, &'static str) {
+    pub(super) fn state(&self) -> JobState {
         match (self.row.final_result(), self.row.state) {
-            (Some(JobResult::Completed), _) => ("COMPLETED", "CD"),
-            (Some(JobResult::Failed), _) => ("FAILED", "F"),
-            (Some(JobResult::Canceled), _) => ("CANCELLED", "CA"),
-            (Some(JobResult::Timeout), _) => ("TIMEOUT", "TO"),
-            (None, Some(State::Run)) => ("RUNNING", "R"),
-            (None, Some(State::Cleanup)) => ("COMPLETING", "CG"),
-            (None, _) => ("PENDING", "PD"),
+            (Some(JobResult::Completed), _) => JobState::Completed,
+            (Some(JobResult::Failed), _) => JobState::Failed,
+            (Some(JobResult::Canceled), _) => JobState::Cancelled,
+            (Some(JobResult::Timeout), _) => JobState::Timeout,
+            (None, Some(State::Run)) => JobState::Running,
+            (None, Some(State::Cleanup)) => JobState::Completing,
+            (None, _) => JobState::Pending,
         }
     }
 

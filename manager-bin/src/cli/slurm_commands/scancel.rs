@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use jobtap_core::job::{JobId, Signal, State, StateSet};
 use serde_json::Value;
 
-use super::job_line::{JobLine, display, lines};
+use super::job_line::{JobLine, JobState, display, lines};
 use super::names::{split, uids};
 use super::squeue::named;
 use crate::cli::common::arrays::Named;
@@ -115,20 +115,16 @@ impl ScancelArgs {
 
     /// The jobs that the options select, among those that are named if there are any.
     async fn selected(&self, client: &Client, named: &[Named]) -> Result<Vec<JobId>, CliError> {
-        let mut constraints = vec![Constraint::States(vec![
-            match self.state.as_deref() {
-                None => StateSet::ACTIVE,
-                Some(state) if is(state, "PENDING", "PD") => StateSet::PENDING,
-                Some(state) if is(state, "RUNNING", "R") => StateSet::RUNNING,
-                Some(other) => {
-                    let text =
-                        format!("Invalid job state specified: {other}; use PENDING or RUNNING");
-                    return Err(CliError::failure(text));
-                }
+        let states = match self.state.as_deref().map(|word| (word, JobState::named(word))) {
+            None => StateSet::ACTIVE,
+            Some((_, Some(JobState::Pending))) => StateSet::PENDING,
+            Some((_, Some(JobState::Running))) => StateSet::RUNNING,
+            Some((other, _)) => {
+                let text = format!("Invalid job state specified: {other}; use PENDING or RUNNING");
+                return Err(CliError::failure(text));
             }
-            .state_bits()
-            .into(),
-        ])];
+        };
+        let mut constraints = vec![Constraint::States(vec![states.state_bits().into()])];
         // As in Slurm, a user who isn't an administrator means their own jobs.
         let own = rustix::process::getuid().as_raw();
         match (&self.user, self.me || own != 0) {
@@ -183,8 +179,4 @@ impl ScancelArgs {
         }
         Ok(active)
     }
-}
-
-fn is(word: &str, long: &str, short: &str) -> bool {
-    word.eq_ignore_ascii_case(long) || word.eq_ignore_ascii_case(short)
 }

@@ -66,7 +66,7 @@ pub(super) fn job(job: &JobLine) -> Entity {
         ),
         format!(
             "JobState={} Reason={} Dependency={}",
-            job.state().0,
+            job.state().long(),
             job.reason(),
             or_null(row.dependencies().join(","))
         ),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use super::fields::{Field, Format};
-use super::job_line::{JobLine, display, lines, or_null, short_span};
+use super::job_line::{JobLine, JobState, display, lines, or_null, short_span};
 use super::names::{split, uids};
 use crate::cli::common::arrays::Named;
 use crate::cli::common::message::CliError;
@@ -73,17 +73,6 @@ pub(crate) struct SqueueArgs {
 const DEFAULT: &str = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R";
 const LONG: &str = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R";
 
-/// The words for states: Slurm's, its abbreviation.
-const STATES: [(&str, &str); 7] = [
-    ("PENDING", "PD"),
-    ("RUNNING", "R"),
-    ("COMPLETING", "CG"),
-    ("COMPLETED", "CD"),
-    ("FAILED", "F"),
-    ("CANCELLED", "CA"),
-    ("TIMEOUT", "TO"),
-];
-
 /// Runs the command.
 pub(crate) fn run(args: SqueueArgs) -> ExitCode {
     session::with_manager(COMMAND, Family::Slurm, |client| async move {
@@ -91,7 +80,7 @@ pub(crate) fn run(args: SqueueArgs) -> ExitCode {
         let wanted: Vec<Named> = named(&args.jobs)?;
         let states = args.states.as_deref().map(states).transpose()?;
         let inactive = !wanted.is_empty()
-            || states.as_ref().is_some_and(|states| states.iter().any(|state| is_inactive(state)));
+            || states.as_ref().is_some_and(|states| states.iter().any(|state| state.is_final()));
         let mut constraints = Vec::new();
         if !inactive {
             constraints.push(Constraint::States(vec![StateSet::ACTIVE.state_bits().into()]));
@@ -122,7 +111,7 @@ pub(crate) fn run(args: SqueueArgs) -> ExitCode {
         shown.retain(|job| {
             in_list(&args.partition, &job.partition())
                 && in_list(&args.account, job.row.text("bank"))
-                && states.as_ref().is_none_or(|states| states.contains(&job.state().0))
+                && states.as_ref().is_none_or(|states| states.contains(&job.state()))
                 && (wanted.is_empty()
                     || wanted.iter().any(|named| named.means(job.row.id, job.place)))
         });
@@ -134,9 +123,8 @@ pub(crate) fn run(args: SqueueArgs) -> ExitCode {
             }
         }
         let rank = |job: &JobLine| {
-            let state = STATES.iter().position(|(state, _)| *state == job.state().0);
             let priority = job.row.int("priority").unwrap_or(0);
-            (job.partition(), state, std::cmp::Reverse(priority), job.row.id)
+            (job.partition(), job.state(), std::cmp::Reverse(priority), job.row.id)
         };
         shown.sort_by_cached_key(rank);
         let mut text = String::new();
@@ -166,25 +154,18 @@ pub(super) fn named(lists: &[String]) -> Result<Vec<Named>, CliError> {
     words.map(|word| word.parse::<Named>().map_err(CliError::failure)).collect()
 }
 
-fn states(list: &str) -> Result<Vec<&'static str>, CliError> {
+fn states(list: &str) -> Result<Vec<JobState>, CliError> {
     let mut found = Vec::new();
     for word in split(list) {
         if word.eq_ignore_ascii_case("all") {
-            return Ok(STATES.iter().map(|(state, _)| *state).collect());
+            return Ok(JobState::ALL.to_vec());
         }
-        let is = |(state, short): &&(&str, &str)| {
-            word.eq_ignore_ascii_case(state) || word.eq_ignore_ascii_case(short)
-        };
-        let known = || STATES.map(|(_, short)| short).join(", ");
+        let known = || JobState::ALL.map(JobState::short).join(", ");
         let invalid =
             || CliError::failure(format!("Invalid job state specified: {word}; use {}", known()));
-        found.push(STATES.iter().find(is).ok_or_else(invalid)?.0);
+        found.push(JobState::named(&word).ok_or_else(invalid)?);
     }
     Ok(found)
-}
-
-fn is_inactive(state: &str) -> bool {
-    !matches!(state, "PENDING" | "RUNNING" | "COMPLETING")
 }
 
 const FIELDS: &[Field<JobLine>] = &[
@@ -238,13 +219,13 @@ const FIELDS: &[Field<JobLine>] = &[
         letter: 't',
         names: &["statecompact"],
         heading: "ST",
-        value: |job| job.state().1.to_owned(),
+        value: |job| job.state().short().to_owned(),
     },
     Field {
         letter: 'T',
         names: &["state"],
         heading: "STATE",
-        value: |job| job.state().0.to_owned(),
+        value: |job| job.state().long().to_owned(),
     },
     Field {
         letter: 'M',
@@ -387,8 +368,8 @@ mod tests {
 
     #[test]
     fn states_have_the_words_of_slurm() {
-        assert_eq!(states("pd,RUNNING").unwrap(), ["PENDING", "RUNNING"]);
-        assert_eq!(states("all").unwrap().len(), STATES.len());
+        assert_eq!(states("pd,RUNNING").unwrap(), [JobState::Pending, JobState::Running]);
+        assert_eq!(states("all").unwrap(), JobState::ALL);
         assert!(
             states("x").unwrap_err().text.starts_with("Invalid job state specified: x; use PD")
         );
