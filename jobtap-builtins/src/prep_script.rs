@@ -17,8 +17,8 @@
 //! slurm-conf = "/etc/slurm/slurm.conf"        # SLURM_CONF
 //! ```
 //!
-//! Scripts get their job in `SLURM_*` variables and nothing else: no `PATH`, no arguments, a closed standard
-//! input. The files that a pattern finds run in reverse alphabetical order, one after the other, and the
+//! Scripts get their job in `SLURM_*` variables, and so much that they can call Slurm's commands: the manager's address,
+//! and a `PATH` that begins with those commands. They get no arguments, and a closed standard input. The files that a pattern finds run in reverse alphabetical order, one after the other, and the
 //! first that fails ends the list. A pattern that matches no file is not an error; a path without a pattern
 //! must exist. A script that exceeds its timeout is killed with all that it has started. The output of a
 //! script is discarded, except for the last line of its standard error, which is logged if the script fails.
@@ -233,6 +233,20 @@ enum ScriptError {
     Ended(ExitError),
 }
 
+/// Runs a script with the variables in the arguments. `$0` is this program.
+///
+/// Beside the manager's socket there are Slurm's commands, made here unless they call this program already. Without
+/// them the script runs nevertheless. `env -i`, since the script must not get the manager's own variables.
+const LAUNCH: &str = r#"d=${JOBTAP_URI#local://}
+d=${d%/*}/slurm
+l=
+{ read -r l; read -r l; read -r l; } 2>/dev/null <"$d/scontrol"
+case $l in
+"exec '$0' "*) ;;
+*) "$0" slurm install "$d" >/dev/null 2>&1 ;;
+esac
+exec /usr/bin/env -i "JOBTAP_URI=$JOBTAP_URI"     "PATH=$d:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" "$@""#;
+
 /// The scripts of one context of a job.
 struct Run {
     context: Context,
@@ -290,8 +304,8 @@ impl Run {
         variables: &BTreeMap<String, String>,
         limit: Option<f64>,
     ) -> Result<(), ScriptError> {
-        // `env -i`, since the script must not get the manager's own variables, PATH among them.
-        let process = Process::new("/usr/bin/env").arg("-i");
+        let own = std::env::current_exe().unwrap_or_default();
+        let process = Process::new("/bin/sh").args(["-c", LAUNCH]).arg(own.to_string_lossy());
         let pairs = variables.iter().map(|(name, value)| format!("{name}={value}"));
         let process = process.args(pairs).arg(script);
         let mut child = self.remote.start_process(process);

@@ -319,8 +319,8 @@ impl Engine {
         let Core { turn, jobs, alloc, timers, .. } = &mut *core;
         match due {
             Due::Expire(job) => time_limit::expire(turn, jobs, job),
-            Due::Warn { job, signal, expiry } => {
-                time_limit::warn(&mut turn.effects, jobs, job, signal, expiry)
+            Due::Warn { job, warning, expiry } => {
+                time_limit::warn(&mut turn.effects, jobs, job, warning, expiry)
             }
             Due::Simulated(job) => simulated::time_out(turn, jobs, job),
             Due::MaintenanceEnd => node_events::end_maintenance(turn, alloc, timers),

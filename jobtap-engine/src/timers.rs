@@ -6,7 +6,8 @@ use rustc_hash::FxHashMap;
 
 use super::api::{Effect, Effects, TimerId};
 use crate::host::{PluginKey, RemoteWork, TimerKey};
-use crate::job::{JobId, Signal, Timestamp};
+use crate::job::{JobId, Timestamp};
+use crate::jobspec::Warning;
 
 /// What to do when a timer fires.
 #[derive(Debug)]
@@ -15,7 +16,7 @@ pub(super) enum Due {
     Expire(JobId),
     /// Send a job the signal that it wants before its time is up; not if `expiry` is no longer the
     /// timer of its end.
-    Warn { job: JobId, signal: Signal, expiry: TimerId },
+    Warn { job: JobId, warning: Warning, expiry: TimerId },
     /// End a simulated job.
     Simulated(JobId),
     /// Return nodes whose maintenance is over to the pool.

@@ -132,6 +132,9 @@ pub enum ListFault {
     /// A column that is needed to replay jobs is missing; its possible names.
     #[error("there is no column {}", .0.join(" or "))]
     NoColumn(&'static [&'static str]),
+    /// It is what `sacct` prints for people, or for programs of another kind.
+    #[error("it is {0} of sacct: write the trace with sacct --parsable2 (-P) and its heading")]
+    Form(&'static str),
     /// It isn't the JSON of a list.
     #[error("it is no output of flux jobs --json: {0}")]
     NoJson(serde_json::Error),

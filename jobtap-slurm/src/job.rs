@@ -25,6 +25,48 @@ pub(crate) fn of_request(
     Ok(parts)
 }
 
+/// Returns a job of slurmctld's as it will be after a change; `None` if nothing of its jobspec changes. It has an id
+/// that is derived from the request, as the job of a submission has.
+pub(crate) fn of_change(
+    key: RequestKey,
+    record: &JobRecord,
+    change: &JobDescriptor,
+) -> Result<Option<JobParts>, JobspecError> {
+    let before = descriptor(record);
+    let after = JobDescriptor {
+        user_id: before.user_id,
+        user_name: before.user_name.clone(),
+        group_id: before.group_id,
+        contiguous: before.contiguous,
+        mail_type: before.mail_type,
+        ..with_changes(&before, &JobDescriptor::default(), change)
+    };
+    let (old, new) = (jobspec(&before)?, jobspec(&after)?);
+    if old.value() == new.value() {
+        return Ok(None);
+    }
+    Ok(Some(JobParts { id: job_of(key), jobspec: new, ..parts_of_record(record) }))
+}
+
+/// Returns a copy of a description in which the fields that differ between `before` and `after` have the values of
+/// `after`.
+pub(crate) fn with_changes(
+    desc: &JobDescriptor,
+    before: &JobDescriptor,
+    after: &JobDescriptor,
+) -> JobDescriptor {
+    let json = |desc| serde_json::to_value(desc).unwrap_or_default();
+    let (mut all, before, after) = (json(desc), json(before), json(after));
+    if let (Some(all), Some(after)) = (all.as_object_mut(), after.as_object()) {
+        for (name, value) in after.iter().filter(|(name, value)| before.get(*name) != Some(*value))
+        {
+            all.insert(name.clone(), value.clone());
+        }
+    }
+    // This can't fail, since the JSON comes from a description.
+    serde_json::from_value(all).unwrap_or_else(|_| desc.clone())
+}
+
 /// Returns the id of the job that a request describes.
 pub(crate) fn job_of(key: RequestKey) -> JobId {
     JobId::new(REQUESTS + key.0)

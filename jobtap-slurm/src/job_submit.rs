@@ -42,6 +42,9 @@ const OWN_CODES: i32 = 1_000_000;
 const SUBMIT: &[TopicId] =
     &[TopicId::SlurmJobSubmit, TopicId::JobValidate, TopicId::JobStatePriority];
 
+/// The topics of a modification.
+const MODIFY: &[TopicId] = &[TopicId::SlurmJobModify, TopicId::JobValidate];
+
 /// Calls the plugins for a submission and writes their changes into its description.
 pub fn submit(
     plugins: &Plugins,
@@ -68,7 +71,7 @@ pub fn modify(
     user: u32,
     surroundings: &dyn Surroundings,
 ) -> Decision {
-    if !plugins.handles(TopicId::SlurmJobModify) {
+    if !plugins.handles_any(MODIFY) {
         return Decision::ACCEPTED;
     }
     let before: JobDescriptor = read(descriptor);

@@ -318,6 +318,34 @@ fn job_validate_sees_the_described_job() {
 }
 
 #[test]
+fn job_validate_sees_a_job_as_a_change_would_leave_it() {
+    let slurm = TestSlurm::new().plugin::<Checks>().plugin::<ChecksLater>().start().unwrap();
+    let job = JobRecord {
+        job_id: 12,
+        partition: Some("batch".into()),
+        time_limit: Some(30),
+        min_cpus: 1,
+        ..JobRecord::default()
+    };
+    let change = |change: JobDescriptor| {
+        let decision = slurm.modify(job.clone(), change).decision;
+        (decision.code, slurm.log(Level::Info).last().cloned().unwrap_or_default())
+    };
+    let name = Some("other".to_owned());
+    assert_eq!(change(JobDescriptor { name, ..JobDescriptor::default() }).0, 0);
+    let longer = JobDescriptor { time_limit: Some(61), ..JobDescriptor::default() };
+    let refused = "jobtap: job 12: change by user 1000: an hour at most";
+    assert_eq!(change(longer), (-1, refused.to_owned()));
+    let closed = Some("closed".to_owned());
+    let (code, text) = change(JobDescriptor { partition: closed, ..JobDescriptor::default() });
+    assert!(code == -1 && text.contains("queue closed to user"), "{text}");
+    // A job that breaks a newer rule can still be held.
+    let old = JobRecord { partition: Some("closed".into()), ..job.clone() };
+    let held = slurm.modify(old, JobDescriptor { priority: Some(0), ..JobDescriptor::default() });
+    assert_eq!(held.decision.code, 0);
+}
+
+#[test]
 fn the_configuration_is_followed() {
     let slurm = TestSlurm::new()
         .plugin::<Limited>()

@@ -219,6 +219,15 @@ fn mistakes_of_a_configuration_are_shown_at_their_lines() {
     std::fs::write(at("d.toml"), "[queues.debug]\n").unwrap();
     assert!(check("d.toml").ok().contains("1 file: 0 errors, 0 warnings"));
     assert_eq!(check("nosuch.toml").code, 1);
+    let text = "[slurm]\nrequest-timout = '5s'\n[plugins.throttle]\njobs_per_hour = 3\n";
+    std::fs::write(at("jobtap.toml"), text).unwrap();
+    let words = ["config", "check", "--host", "slurm"];
+    let found = run(clean(jobtap()).args(words).arg(at("jobtap.toml")));
+    assert_eq!(found.code, 1);
+    for said in ["jobtap.toml:2:1", "did you mean request-timeout?", "jobtap.toml:4:1", "2 errors"]
+    {
+        assert!(found.stdout.contains(said), "{said}: {}", found.stdout);
+    }
 }
 
 #[test]

@@ -32,10 +32,11 @@ fn all() -> Value {
 
 /// The script of a process, with its variables.
 fn script(process: &Process) -> Option<(String, BTreeMap<String, String>)> {
-    if process.program != "/usr/bin/env" || process.args.first()? != "-i" {
+    if process.program != "/bin/sh" || process.args.first()? != "-c" {
         return None;
     }
-    let (script, pairs) = process.args[1..].split_last()?;
+    // After the text for the shell, and the program's name.
+    let (script, pairs) = process.args[3..].split_last()?;
     let pairs = pairs.iter().filter_map(|pair| pair.split_once('='));
     let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
     Some((script.clone(), pairs.collect()))
@@ -236,7 +237,7 @@ fn serial_scripts_of_a_node_run_one_after_the_other() {
     assert_eq!(busy(&m), ["testhost0", "testhost1"]);
     assert_eq!(scripts(&m).len(), 2);
     // One ends and the other is killed: both nodes go on with the next job.
-    m.end_process("/usr/bin/env", WaitStatus::SUCCESS);
+    m.end_process("/bin/sh", WaitStatus::SUCCESS);
     assert_eq!(scripts(&m).len(), 3);
     for id in ids {
         let is_open = scripts(&m)[..2].iter().any(|(_, variables)| {
@@ -292,7 +293,7 @@ fn the_first_script_that_fails_ends_the_list() {
     m.hold_processes();
     m.finish(id, 0);
     look_up(&mut m);
-    m.end_process("/usr/bin/env", WaitStatus::from_exit_code(1));
+    m.end_process("/bin/sh", WaitStatus::from_exit_code(1));
     m.assert_state(id, State::Inactive);
     assert_eq!(names(&m), ["/etc/first"]);
     assert!(m.resource_log().iter().any(|entry| entry.name == "drain"));

@@ -34,7 +34,7 @@ impl Execution {
                 self.jobs.remove(&id);
                 Vec::new()
             }
-            ExecCommand::Signal { id, signal } => {
+            ExecCommand::Signal { id, signal, .. } => {
                 self.signals.entry(id).or_default().push(signal.number());
                 Vec::new()
             }

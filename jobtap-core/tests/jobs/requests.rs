@@ -64,6 +64,34 @@ fn a_signal_reaches_the_jobs_of_the_user_and_any_of_the_owner() {
 }
 
 #[test]
+fn a_requeued_job_is_submitted_again_and_ends() {
+    let mut m = manager();
+    let id = m.submit(TestJob::new().user(GUEST)).unwrap();
+    let waits = held(&mut m, GUEST);
+    let requeue = |id: JobId, hold: bool| Request::Requeue { id, hold };
+    let others = "guests may only requeue their own jobs";
+    assert_eq!(ask(&mut m, GUEST + 1, requeue(id, false)), refusal(1, others));
+    assert_eq!(ask(&mut m, GUEST, requeue(waits, false)), refusal(22, "job has not started"));
+    assert!(ask(&mut m, GUEST, requeue(id, false)).is_ok());
+    m.assert_exception(id, "cancel", "requeued");
+    let of = |m: &TestManager, first: JobId| {
+        let names = |id: &JobId| {
+            let jobspec = m.job(*id).jobspec().value().clone();
+            let of = jobspec.pointer("/attributes/system/slurm/requeue_of").cloned();
+            of == Some(json!(first.to_string()))
+        };
+        m.jobs().into_iter().find(names).unwrap()
+    };
+    let second = of(&m, id);
+    assert_eq!(m.job(second).userid(), Uid(GUEST));
+    m.assert_state(second, State::Run);
+    assert!(ask(&mut m, OWNER, requeue(second, true)).is_ok());
+    let third = of(&m, second);
+    assert_eq!(m.job(third).urgency().value(), 0);
+    assert_eq!(ask(&mut m, GUEST, requeue(id, false)), refusal(22, "job is inactive"));
+}
+
+#[test]
 fn guests_raise_an_urgency_up_to_the_default_or_what_it_is() {
     let mut m = manager();
     m.scheduling(false).unwrap();

@@ -4,7 +4,7 @@
 //! job and which task it is about in the terms of the whole job, by the job's id and the task's rank, and not in those
 //! of a host.
 
-use jobtap_core::job::{JobId, Signal};
+use jobtap_core::job::{JobId, Reach, Signal};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::KillPolicy;
@@ -14,13 +14,16 @@ use super::data::{decode_data, encode_data};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "kebab-case")]
 pub enum JobCommand {
-    /// Send a signal to all processes of the job.
+    /// Send a signal to processes of the job.
     Signal {
         /// The job.
         id: JobId,
         /// The signal.
         #[serde(rename = "signum", with = "by_number")]
         signal: Signal,
+        /// Which of them get it.
+        #[serde(default, skip_serializing_if = "Reach::is_group")]
+        reach: Reach,
     },
     /// End the job: send `signal`, then kill it as `kill` says until none of its processes is left, even if the manager
     /// dies meanwhile. Further requests to cancel it do nothing.

@@ -119,7 +119,7 @@ pub(crate) fn decode_message(line: &[u8]) -> Result<ShepherdMessage, serde_json:
 
 #[cfg(test)]
 mod tests {
-    use jobtap_core::job::{Signal, Timestamp};
+    use jobtap_core::job::{Reach, Signal, Timestamp};
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -136,7 +136,8 @@ mod tests {
 
     fn any_command() -> impl Strategy<Value = JobCommand> {
         prop_oneof![
-            (any_id(), any_signal()).prop_map(|(id, signal)| JobCommand::Signal { id, signal }),
+            (any_id(), any_signal(), prop_oneof![Just(Reach::Group), Just(Reach::Task)])
+                .prop_map(|(id, signal, reach)| JobCommand::Signal { id, signal, reach }),
             (any_id(), any::<Option<u32>>(), any::<Vec<u8>>(), any::<bool>())
                 .prop_map(|(id, rank, data, eof)| JobCommand::Stdin { id, rank, data, eof }),
             (any_id(), any_signal(), any_signal(), any::<u32>(), any::<Option<u32>>()).prop_map(
@@ -247,7 +248,7 @@ mod tests {
             (ShepherdRequest::List, r#"{"op":"list"}"#),
             (ShepherdRequest::Shutdown, r#"{"op":"shutdown"}"#),
             (
-                ShepherdRequest::Job(JobCommand::Signal { id, signal }),
+                ShepherdRequest::Job(JobCommand::Signal { id, signal, reach: Reach::Group }),
                 r#"{"op":"signal","id":3,"signum":15}"#,
             ),
             (

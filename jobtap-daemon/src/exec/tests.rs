@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use jobtap_core::engine::RaisedException;
-use jobtap_core::job::Signal;
+use jobtap_core::job::{Reach, Signal};
 use rustix::process::{Pid, Signal as UnixSignal, kill_process};
 use serde_json::{Value, json};
 
@@ -232,7 +232,11 @@ impl Manager {
     }
 
     fn signal(&self, id: u64, signal: Signal) {
-        self.executor.command(JobCommand::Signal { id: JobId::new(id), signal });
+        self.executor.command(JobCommand::Signal {
+            id: JobId::new(id),
+            signal,
+            reach: Reach::Group,
+        });
     }
 
     fn cancel(&self, id: u64, signal: Signal) {

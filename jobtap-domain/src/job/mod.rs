@@ -25,7 +25,7 @@ pub use id::{Encoding, JobId, JobIdError, UnknownEncoding};
 pub use job_flag::JobFlag;
 pub use merge::merge_annotations;
 pub use result::{JobResult, UnknownResult};
-pub use signal::{Signal, SignalError, UnknownSignal};
+pub use signal::{Reach, Signal, SignalError, UnknownSignal};
 pub use state::{State, UnknownState};
 pub use state_set::{StateSet, UnknownStatus};
 pub use taskmap::{TaskMap, TaskMapError};

@@ -18,6 +18,32 @@ const NAMES: &[&str] = &[
 /// The names of the real-time signals that have one, with their numbers in the GNU C library.
 const REAL_TIME: [(&str, usize); 2] = [("RTMIN", 34), ("RTMAX", 64)];
 
+/// Which processes of a job get a signal.
+///
+/// ```
+/// use jobtap_core::job::Reach;
+///
+/// assert_eq!(Reach::default(), Reach::Group);
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reach {
+    /// The processes of the tasks, and what they have started.
+    #[default]
+    Group,
+    /// Only the processes of the tasks, such as the shell of a batch script.
+    Task,
+}
+
+impl Reach {
+    /// Whether this is [`Group`](Self::Group), which needn't be written.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_group(&self) -> bool {
+        *self == Self::Group
+    }
+}
+
 /// A signal, 1 to 64. Parsed from its number or from its name with or without `SIG`. Displayed as
 /// its name, or as its number if it is a real-time signal.
 ///

@@ -1,11 +1,12 @@
 //! The parts of a jobspec that scheduling needs in every turn, which stay in memory when the document doesn't.
 
 use memchr::memchr_iter;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::members::Members;
 use super::{Counts, path};
-use crate::job::Signal;
+use crate::job::{Reach, Signal};
 
 /// The default signal that warns a job before its end.
 const SIGUSR1: i64 = 10;
@@ -60,13 +61,23 @@ pub(super) fn simulation(value: &Value) -> Option<&Value> {
     value.member("attributes")?.member("system")?.member("exec")?.member("test")
 }
 
+/// The signal that a job wants before its end.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Warning {
+    /// The signal.
+    pub signal: Signal,
+    /// How many seconds before the end it is sent.
+    pub before: f64,
+    /// Which processes get it.
+    pub reach: Reach,
+}
+
 /// What a job may ask for besides resources.
 #[derive(Clone, Default)]
 pub(super) struct Wishes {
     pub(super) queue: Option<Box<str>>,
     pub(super) constraints: Option<Value>,
-    /// A signal, and how many seconds before the end it is sent.
-    pub(super) warning: Option<(Signal, f64)>,
+    pub(super) warning: Option<Warning>,
 }
 
 impl Wishes {
@@ -115,11 +126,13 @@ impl Facts {
     }
 }
 
-/// The signal of the shell option `signal`, and how many seconds before the job's end it is sent.
-fn warning(option: &Value) -> Option<(Signal, f64)> {
+/// What the shell option `signal` asks for.
+fn warning(option: &Value) -> Option<Warning> {
     let option = option.as_object()?;
     let signum = option.member("signum").map_or(Some(SIGUSR1), Value::as_i64)?;
     let before = option.member("timeleft").map_or(Some(WARNING), Value::as_f64)?;
     let signal = Signal::from_number(signum)?;
-    (before >= 0.0).then_some((signal, before))
+    let reach = option.member("reach").map(Reach::deserialize);
+    let reach = reach.and_then(Result::ok).unwrap_or_default();
+    (before >= 0.0).then_some(Warning { signal, before, reach })
 }

@@ -24,5 +24,7 @@ pub use counts::Counts;
 pub use dependency::Dependency;
 pub use document::LentDocument;
 pub use error::JobspecError;
+#[doc(hidden)]
+pub use facts::Warning;
 pub use shape::{Shape, ShapeError};
 pub use spec::Jobspec;

@@ -7,12 +7,11 @@
 
 use super::document::{Document, LentDocument};
 use super::environment::{self, WithEnvironment};
-use super::facts::{Simulation, positive};
+use super::facts::{Simulation, Warning, positive};
 use super::members::{Members, first_task};
 use super::one_pass;
 use super::validate::validate;
 use super::{Counts, Dependency, JobspecError, path};
-use crate::job::Signal;
 use serde::de::IgnoredAny;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -197,9 +196,9 @@ impl Jobspec {
         }
     }
 
-    /// The signal that the job wants before its end, and how many seconds before (shell option `signal`).
+    /// The signal that the job wants before its end (shell option `signal`).
     #[doc(hidden)]
-    pub fn warning(&self) -> Option<(Signal, f64)> {
+    pub fn warning(&self) -> Option<Warning> {
         self.document.facts().wishes.as_ref()?.warning
     }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RaisedException;
 use crate::eventlog::EventEntry;
-use crate::job::{JobId, Signal, Uid};
+use crate::job::{JobId, Reach, Signal, Uid};
 use crate::jobspec::Jobspec;
 use crate::resource::{Idset, ResourceSet};
 
@@ -128,6 +128,8 @@ pub enum ExecCommand {
         id: JobId,
         /// The signal.
         signal: Signal,
+        /// Which processes get it.
+        reach: Reach,
     },
     /// End the job: with this signal first, then with SIGKILL (or `exec.kill-signal`) until nothing is
     /// left of it.

@@ -42,6 +42,13 @@ pub enum Request {
         /// The signal's number.
         signum: i64,
     },
+    /// `job-manager.requeue`: ends a running job, and submits an identical one.
+    Requeue {
+        /// The job.
+        id: JobId,
+        /// Whether the new job is held.
+        hold: bool,
+    },
     /// `job-exec.override`: begins or ends a simulated job that was submitted to wait for this request.
     Override {
         /// The job.

@@ -16,7 +16,7 @@ use crate::core::Core;
 use crate::eventlog::{Event, EventEntry};
 use crate::exec;
 use crate::host::{Command, PluginKey};
-use crate::job::{JobId, State};
+use crate::job::{JobId, Reach, State};
 use crate::jobs::{Jobs, Record};
 use crate::plugin::Perilog;
 use crate::plugins::Plugins;
@@ -163,7 +163,7 @@ fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
         }
         Command::SetFlag { job, flag } => jobs.post(turn, job, Event::SetFlags(vec![flag])),
         Command::Signal { job, signal } => {
-            exec::signal(&mut turn.effects, jobs, job, signal);
+            exec::signal(&mut turn.effects, jobs, job, signal, Reach::Group);
         }
         Command::Drain { ranks, reason } => {
             node_events::drain_for_owner(turn, alloc, timers, &ranks, &reason)

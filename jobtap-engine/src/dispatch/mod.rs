@@ -18,6 +18,7 @@
 //! | `dependencies`, `schemes`, `priorities` | how plugins are asked about dependencies and for priorities |
 //! | `perilogs`, `retention` | prologs and epilogs of plugins; resources that they retain |
 //! | `loading`, `patterns`, `removal`, `introduction` | plugins that come and go, and how they meet existing jobs |
+//! | `resubmission` | jobs that are submitted again |
 //! | `prep` | Slurm's prologs and epilogs, and what follows from their failure |
 //! | `faulted` | plugins that keep panicking |
 //! | `shadow` | plugins that are called alongside the live ones, and decide nothing |
@@ -43,6 +44,7 @@ pub(super) mod priorities;
 pub(super) mod pushing;
 pub(super) mod remote;
 pub(super) mod removal;
+pub(super) mod resubmission;
 pub(super) mod retention;
 pub(super) mod schemes;
 pub(super) mod shadow;

@@ -7,17 +7,16 @@
 //! | `slurm.epilog` | drains the node |
 //! | `slurm.epilog_slurmctld` | writes to the log |
 //!
-//! A job can't go back to an earlier state (RFC 21), so where Slurm requeues a job this manager submits an identical
-//! one, which names the first. A job that its user's terminal is attached to (`run`), or that must not be requeued,
-//! only ends.
+//! A job that its user's terminal is attached to (`run`), or that must not be requeued, only ends.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::perilogs::{self, PerilogEnd};
 use super::pushing;
+use super::resubmission::{attempts, submit_again};
 use crate::agenda::{Agenda, Frame, Purpose, Subject, Work};
 use crate::alloc::node_events;
-use crate::api::{Effect, Level, Resubmission};
+use crate::api::Level;
 use crate::core::Core;
 use crate::host::PluginKey;
 use crate::host::PrepFailure;
@@ -31,11 +30,6 @@ use crate::resource::Idset;
 use crate::slurm::JobDescriptor;
 use crate::topic::TopicId;
 use crate::turn::Turn;
-
-/// The jobspec paths at which a resubmitted job has the id of the job that it replaces, and the number of
-/// resubmissions.
-const REQUEUED: &str = "attributes.system.slurm.requeue_of";
-const RESTARTS: &str = "attributes.system.slurm.restart_cnt";
 
 /// The number of times that a job is submitted again before it is held: with a controller prolog that always fails,
 /// this would go on forever.
@@ -156,32 +150,20 @@ fn end_job(turn: &mut Turn, jobs: &mut Jobs, id: JobId, held: bool, why: &str) {
         // The prologs of several nodes have failed.
         return;
     }
-    let mut document = record.job.jobspec().value().clone();
-    let may_requeue = JobDescriptor::from_jobspec(&document).requeue != Some(0);
-    if is_interactive(&document) {
+    let document = record.job.jobspec();
+    let may_requeue = JobDescriptor::from_jobspec(document.value()).requeue != Some(0);
+    if is_interactive(document.value()) {
         return jobs.raise_fatal(turn, id, "prolog", &format!("{why}; job killed"));
     }
     if !may_requeue {
         return jobs.raise_fatal(turn, id, "prolog", why);
     }
-    let attempts = path::get(&document, RESTARTS).and_then(Value::as_u64).unwrap_or(0) + 1;
-    let held = held || attempts > ATTEMPTS;
-    for (path, value) in [(REQUEUED, json!(id.to_string())), (RESTARTS, attempts.into())] {
-        if let Err(error) = path::set(&mut document, path, value) {
-            let text = format!("{id}: can't be submitted again: {error}");
-            turn.effects.log(Level::Error, text);
-            return jobs.raise_fatal(turn, id, "prolog", why);
-        }
+    let held = held || attempts(record) > ATTEMPTS;
+    let urgency = if held { Urgency::HOLD } else { record.job.urgency() };
+    if let Err(error) = submit_again(turn, record, urgency) {
+        turn.effects.log(Level::Error, format!("{id}: can't be submitted again: {error}"));
+        return jobs.raise_fatal(turn, id, "prolog", why);
     }
-    let job = &record.job;
-    let resubmission = Resubmission {
-        of: id,
-        userid: job.userid(),
-        urgency: if held { Urgency::HOLD } else { job.urgency() },
-        flags: job.flags(),
-        jobspec: document,
-    };
-    turn.effects.after.push(Effect::Resubmit(Box::new(resubmission)));
     let held = if held { ", held" } else { "" };
     jobs.raise_fatal(turn, id, "prolog", &format!("{why}; submitted again{held}"));
 }

@@ -21,7 +21,7 @@ use super::jobs::{Applied, Jobs, Phase, Reattach, Record};
 use super::timers::Timers;
 use super::turn::Turn;
 use crate::eventlog::{Event, EventEntry, Name, Raised};
-use crate::job::{JobId, Signal, State};
+use crate::job::{JobId, Reach, Signal, State};
 use crate::resource::Idset;
 
 /// The key of the output of a job's tasks (RFC 24).
@@ -317,7 +317,7 @@ pub(super) fn follow_event(
 fn signal_again(effects: &mut Effects, jobs: &Jobs, config: ExecConfig, id: JobId) {
     let ends = |record: &Record| record.execution.phase == Phase::Ending;
     if jobs.get(id).is_some_and(ends) {
-        signal(effects, jobs, id, config.term_signal);
+        signal(effects, jobs, id, config.term_signal, Reach::Group);
     }
 }
 
@@ -356,11 +356,11 @@ fn end(
 }
 
 /// Sends a signal to the tasks of a job, if it has any.
-pub(super) fn signal(effects: &mut Effects, jobs: &Jobs, id: JobId, signal: Signal) {
+pub(super) fn signal(effects: &mut Effects, jobs: &Jobs, id: JobId, signal: Signal, reach: Reach) {
     let has_tasks = |record: &Record| {
         record.execution.phase.is_open() && record.execution.simulation.running().is_none()
     };
     if jobs.get(id).is_some_and(has_tasks) {
-        effects.after.push(Effect::Exec(ExecCommand::Signal { id, signal }));
+        effects.after.push(Effect::Exec(ExecCommand::Signal { id, signal, reach }));
     }
 }

@@ -5,8 +5,9 @@ use serde_json::Value;
 use super::config::{ExecConfig, ExecConfigError};
 use super::signal;
 use crate::api::{Effects, TimerId};
-use crate::job::{JobId, Signal, State, Timestamp};
+use crate::job::{JobId, State, Timestamp};
 use crate::jobs::{Jobs, Reattach, Record};
+use crate::jobspec::Warning;
 use crate::resource::ResourceSet;
 use crate::timers::{Due, Timers};
 use crate::turn::Turn;
@@ -28,11 +29,11 @@ pub(super) fn begin(
     arm(turn, jobs, timers, config, id, started);
     let at_once = jobs.get(id).and_then(|record| {
         let end = end_of(record, config, started)?;
-        let (signal, before) = record.job.kept().jobspec.warning()?;
-        (end + -before <= started && started < end).then_some(signal)
+        let warning = record.job.kept().jobspec.warning()?;
+        (end + -warning.before <= started && started < end).then_some(warning)
     });
-    if let Some(wanted) = at_once {
-        signal(&mut turn.effects, jobs, id, wanted);
+    if let Some(warning) = at_once {
+        send(&mut turn.effects, jobs, id, warning);
     }
 }
 
@@ -61,10 +62,11 @@ pub(crate) fn arm(
         record.execution.expiry = Some(expiry);
     }
     // Not if the job has less time than its warning asks for, or if the moment for it passed before a restart.
-    if let Some((signal, before)) = warning
-        && end + -before > now
+    if let Some(warning) = warning
+        && end + -warning.before > now
     {
-        timers.start(&mut turn.effects, end + -before, Due::Warn { job: id, signal, expiry });
+        let at = end + -warning.before;
+        timers.start(&mut turn.effects, at, Due::Warn { job: id, warning, expiry });
     }
 }
 
@@ -84,11 +86,11 @@ pub(crate) fn move_end(
     let now = turn.clock.now;
     let passed = || {
         let end = end_of(record, config, record.job.kept().times.start()?)?;
-        let (signal, before) = record.job.kept().jobspec.warning()?;
-        (end + -before <= now && now < end).then_some(signal)
+        let warning = record.job.kept().jobspec.warning()?;
+        (end + -warning.before <= now && now < end).then_some(warning)
     };
-    if let Some(wanted) = passed() {
-        signal(&mut turn.effects, jobs, id, wanted);
+    if let Some(warning) = passed() {
+        send(&mut turn.effects, jobs, id, warning);
     }
 }
 
@@ -133,20 +135,30 @@ pub(crate) fn warn_if_missed(turn: &mut Turn, jobs: &Jobs, config: ExecConfig, i
     let missed = || {
         let started = record.job.kept().times.start()?;
         let end = end_of(record, config, started)?;
-        let (signal, before) = record.job.kept().jobspec.warning()?;
-        let moment = end + -before;
-        (started < moment && moment <= now && now < end).then_some(signal)
+        let warning = record.job.kept().jobspec.warning()?;
+        let moment = end + -warning.before;
+        (started < moment && moment <= now && now < end).then_some(warning)
     };
-    if let Some(wanted) = missed() {
-        signal(&mut turn.effects, jobs, id, wanted);
+    if let Some(warning) = missed() {
+        send(&mut turn.effects, jobs, id, warning);
     }
 }
 
 /// Warns a job, unless its end has moved since the timer was set.
-pub(crate) fn warn(effects: &mut Effects, jobs: &Jobs, id: JobId, wanted: Signal, expiry: TimerId) {
+pub(crate) fn warn(
+    effects: &mut Effects,
+    jobs: &Jobs,
+    id: JobId,
+    warning: Warning,
+    expiry: TimerId,
+) {
     if jobs.get(id).is_some_and(|record| record.execution.expiry == Some(expiry)) {
-        signal(effects, jobs, id, wanted);
+        send(effects, jobs, id, warning);
     }
+}
+
+fn send(effects: &mut Effects, jobs: &Jobs, id: JobId, warning: Warning) {
+    signal(effects, jobs, id, warning.signal, warning.reach);
 }
 
 /// Ends a job whose time is up.

@@ -11,7 +11,7 @@ use crate::core::Core;
 use crate::eventlog::{Event, EventEntry, Raised};
 use crate::exec;
 use crate::host::errno::{EINVAL, ENOENT, EPERM, EPROTO};
-use crate::job::{JobId, Signal, State, StateSet, Uid, Urgency, merge_annotations};
+use crate::job::{JobId, Reach, Signal, State, StateSet, Uid, Urgency, merge_annotations};
 use crate::jobs::{Jobs, Record};
 use crate::topic::TopicId;
 use crate::turn::Turn;
@@ -20,14 +20,14 @@ use crate::turn::Turn;
 /// listing as long as the job does.
 const MAX_MEMO: usize = 64 * 1024;
 
-fn refuse<T>(errno: i32, text: impl Into<String>) -> Result<T, RequestError> {
+pub(super) fn refuse<T>(errno: i32, text: impl Into<String>) -> Result<T, RequestError> {
     Err(RequestError::new(errno, text))
 }
 
 /// A job on which this client may act, or a refusal. Clients other than the owner may act on their own
 /// jobs only, and nothing can be done to an inactive job. `errno` is for jobs that are unknown or
 /// inactive: Flux's services differ there.
-fn active_job<'a>(
+pub(super) fn active_job<'a>(
     jobs: &'a Jobs,
     cred: Cred,
     id: JobId,
@@ -135,7 +135,7 @@ pub(super) fn kill(
     if !matches!(record.job.state(), State::Run | State::Cleanup) {
         return refuse(EINVAL, "job is not running");
     }
-    exec::signal(effects, jobs, id, signal);
+    exec::signal(effects, jobs, id, signal, Reach::Group);
     Ok(())
 }
 
@@ -155,7 +155,7 @@ pub(super) fn kill_all(
     let ids = matching(jobs, StateSet::RUNNING, userid);
     if !dry_run {
         for id in &ids {
-            exec::signal(effects, jobs, *id, signal);
+            exec::signal(effects, jobs, *id, signal, Reach::Group);
         }
     }
     Ok(json!({ "count": ids.len(), "errors": 0 }))

@@ -20,6 +20,7 @@ pub(super) mod nodes;
 pub(super) mod plugins;
 pub(super) mod purge;
 pub(super) mod queues;
+mod requeue;
 mod selection;
 mod services;
 pub(super) mod slurm;
@@ -68,6 +69,9 @@ pub(super) fn handle(core: &mut Core, reply: ReplyTo, cred: Cred, request: Reque
         }
         Request::Kill { id, signum } => {
             jobs::kill(&mut turn.effects, jobs, cred, id, signum).map(|()| json!({}))
+        }
+        Request::Requeue { id, hold } => {
+            requeue::requeue(turn, jobs, cred, id, hold).map(|()| json!({}))
         }
         Request::KillAll { dry_run, userid, signum } => {
             jobs::kill_all(&mut turn.effects, jobs, cred, dry_run, userid, signum)

@@ -30,6 +30,8 @@ pub(crate) fn is_archive(begin: &[u8]) -> bool {
 pub(crate) enum Format {
     /// `sacct --parsable2`.
     Sacct,
+    /// Another form of `sacct`, which can't be read; what it is.
+    OtherSacct(&'static str),
     /// `flux jobs --json`.
     Json,
 }
@@ -41,8 +43,15 @@ impl Format {
         let first_line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let heading = first_line.windows(5).any(|word| word.eq_ignore_ascii_case(b"JobID"));
         match text.first()? {
+            b'{' if is_json_of_slurm(text) => Some(Self::OtherSacct("the JSON")),
             b'{' => Some(Self::Json),
+            // A comment of SWF.
+            b';' => None,
             _ if heading && first_line.contains(&b'|') => Some(Self::Sacct),
+            _ if heading => Some(Self::OtherSacct("the table")),
+            _ if first_line.contains(&b'|') => {
+                Some(Self::OtherSacct("the output without a heading"))
+            }
             _ => None,
         }
     }
@@ -53,10 +62,17 @@ impl Format {
     /// [`ListFault`].
     pub(crate) fn read(self, bytes: &[u8]) -> Result<Listed, ListFault> {
         match self {
+            Self::OtherSacct(form) => Err(ListFault::Form(form)),
             Self::Sacct => sacct::read(&String::from_utf8_lossy(bytes)),
             Self::Json => flux::read(&String::from_utf8_lossy(bytes)),
         }
     }
+}
+
+/// Whether a text that begins like this is JSON of Slurm's commands: they say which plugin has written it.
+fn is_json_of_slurm(begin: &[u8]) -> bool {
+    let has = |word: &[u8]| begin.windows(word.len()).any(|found| found == word);
+    has(b"\"meta\"") && has(b"\"plugin\"")
 }
 
 #[cfg(test)]
@@ -68,6 +84,17 @@ mod tests {
         let of = |text: &str| Format::detect(text.as_bytes());
         assert_eq!(of("JobIDRaw|User|Submit\n"), Some(Format::Sacct));
         assert_eq!(of("{\"jobs\": []}"), Some(Format::Json));
+        let other = |text: &str| match of(text) {
+            Some(Format::OtherSacct(form)) => form,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(
+            other("JobID           JobName  Partition\n------------ ----------\n"),
+            "the table"
+        );
+        assert_eq!(other("JobID,User,Submit\n"), "the table");
+        assert_eq!(other("1|ann|2026-01-05T10:00:00\n"), "the output without a heading");
+        assert_eq!(other("{\"meta\": {\"plugin\": {}}, \"jobs\": []}"), "the JSON");
         assert_eq!(of("; Computer: x\n"), None);
         assert_eq!(of("1 0 -1 5 1 -1\n"), None);
         assert_eq!(of(""), None);

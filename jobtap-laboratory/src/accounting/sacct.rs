@@ -15,8 +15,12 @@ struct Columns {
     submit: usize,
     start: usize,
     end: usize,
-    cpus: usize,
+    cpus: Option<usize>,
     requested_cpus: Option<usize>,
+    /// Lists such as `cpu=4,gres/gpu=2,node=1`: what the job had, and what it asked for.
+    tres: [Option<usize>; 2],
+    /// Lists such as `gpu:2`, which older versions of Slurm have instead.
+    gres: [Option<usize>; 2],
     user: Option<usize>,
     uid: Option<usize>,
     gid: Option<usize>,
@@ -47,7 +51,10 @@ impl Columns {
             submit: needed(&["submit"])?,
             start: needed(&["start"])?,
             end: needed(&["end"])?,
-            cpus: needed(&["alloccpus", "ncpus", "reqcpus"])?,
+            cpus: needed(&["alloccpus", "ncpus", "reqcpus", "alloctres", "reqtres"])
+                .map(|_| ["alloccpus", "ncpus", "reqcpus"].into_iter().find_map(find))?,
+            tres: [find("alloctres"), find("reqtres")],
+            gres: [find("allocgres"), find("reqgres")],
             requested_cpus: find("reqcpus"),
             user: find("user"),
             uid: find("uid"),
@@ -69,7 +76,7 @@ impl Columns {
             Some(self.submit),
             Some(self.start),
             Some(self.end),
-            Some(self.cpus),
+            self.cpus,
             self.requested_cpus,
             self.user,
             self.uid,
@@ -80,6 +87,10 @@ impl Columns {
             self.limit,
             self.account,
             self.job_name,
+            self.tres[0],
+            self.tres[1],
+            self.gres[0],
+            self.gres[1],
         ];
         let is_unused = |(index, name): &(usize, &String)| {
             // `--parsable` ends each line with a bar, so that its last column has no name.
@@ -136,6 +147,13 @@ impl<'t> Row<'t> {
         index.map(|index| self.cell(index)).filter(|text| !text.is_empty())
     }
 
+    /// A count in the lists of resources; of what the job asked for if it never had any.
+    fn tres(&self, count: fn(&Tres) -> Option<u64>) -> Option<u64> {
+        let tres = self.columns.tres.into_iter().map(|column| self.some(column).map(Tres::of_tres));
+        let gres = self.columns.gres.into_iter().map(|column| self.some(column).map(Tres::of_gres));
+        tres.chain(gres).flatten().find_map(|list| count(&list))
+    }
+
     /// A whole number.
     fn whole(&self, index: Option<usize>) -> Option<u64> {
         self.some(index)?.parse().ok()
@@ -173,8 +191,13 @@ impl<'t> Row<'t> {
             return Ok(Line::NeverRan);
         }
         // A pending job has no CPUs yet.
-        let allocated = self.whole(Some(columns.cpus)).filter(|cores| *cores > 0);
-        let cores = allocated.or_else(|| self.whole(columns.requested_cpus)).unwrap_or(0);
+        let allocated = self.whole(columns.cpus).filter(|cores| *cores > 0);
+        let cores = allocated.or_else(|| self.whole(columns.requested_cpus));
+        let cores = cores.or_else(|| self.tres(|list| list.cpus)).unwrap_or(0);
+        let gpus = self.tres(|list| list.gpus).unwrap_or(0);
+        let nodes = self.whole(columns.nodes).or_else(|| self.tres(|list| list.nodes));
+        // Without a number of nodes the GPUs are those of one node.
+        let nodes = nodes.unwrap_or(u64::from(gpus > 0)).min(cores);
         let name = self.some(columns.user);
         let uid = self.some(columns.uid).and_then(|uid| uid.parse().ok());
         // The number of the job, without the task of an array (`JOB_TASK`) or the part of a heterogeneous job
@@ -186,7 +209,8 @@ impl<'t> Row<'t> {
             submit,
             run_time: start.zip(end).map_or(-1.0, |(start, end)| end - start),
             cores,
-            nodes: self.whole(columns.nodes).unwrap_or(0).min(cores),
+            nodes,
+            gpus: gpus.div_ceil(nodes.max(1)),
             time_limit: self.limit(),
             user: uid.unwrap_or_else(|| names.number(name.unwrap_or_default())),
             user_name: name.map(Box::from),
@@ -196,6 +220,51 @@ impl<'t> Row<'t> {
             bank: self.some(columns.account).map(Box::from),
             ..TraceJob::new(number.unwrap_or(0), 0.0)
         })))
+    }
+}
+
+/// The counts in a list of trackable resources.
+#[derive(Debug, Default, PartialEq)]
+struct Tres {
+    cpus: Option<u64>,
+    nodes: Option<u64>,
+    gpus: Option<u64>,
+}
+
+impl Tres {
+    /// Reads `billing=8,cpu=4,gres/gpu=2,gres/gpu:a100=2,mem=8G,node=1`.
+    fn of_tres(text: &str) -> Self {
+        let mut found = Self::default();
+        let mut of_types = None;
+        for (name, count) in text.split(',').filter_map(|entry| entry.split_once('=')) {
+            let Ok(count) = count.trim().parse::<u64>() else { continue };
+            match name.trim() {
+                "cpu" => found.cpus = Some(count),
+                "node" => found.nodes = Some(count),
+                "gres/gpu" => found.gpus = Some(count),
+                // GPUs with a type count again in the sum above, if the list has it.
+                typed if typed.starts_with("gres/gpu:") => {
+                    of_types = Some(of_types.unwrap_or(0) + count);
+                }
+                _ => {}
+            }
+        }
+        found.gpus = found.gpus.or(of_types);
+        found
+    }
+
+    /// Reads `gpu:2`, `gres:gpu:a100:2`, `gpu`.
+    fn of_gres(text: &str) -> Self {
+        let gpus = text.split(',').filter_map(|entry| {
+            let entry = entry.trim();
+            let rest = entry.strip_prefix("gres:").unwrap_or(entry).strip_prefix("gpu")?;
+            match rest.rsplit_once(':') {
+                None => rest.is_empty().then_some(1),
+                Some((_, count)) => count.split('(').next()?.parse::<u64>().ok(),
+            }
+        });
+        let gpus: Vec<u64> = gpus.collect();
+        Self { gpus: (!gpus.is_empty()).then(|| gpus.iter().sum()), ..Self::default() }
     }
 }
 
@@ -299,6 +368,23 @@ JobIDRaw|User|UID|Account|Partition|Submit|Start|End|TimelimitRaw|NNodes|AllocCP
                 "columns that are not replayed: state, maxrss"
             ]
         );
+    }
+
+    #[test]
+    fn gpus_are_those_that_a_job_had_or_asked_for() {
+        let text = "JobID|Submit|Start|End|NNodes|AllocTRES|ReqTRES\n\
+                    1|10|20|30|2|billing=4,cpu=8,gres/gpu=4,gres/gpu:a100=4,mem=8G,node=2|cpu=8\n\
+                    2|10|Unknown|Unknown|1||billing=1,cpu=2,gres/gpu:h100=1,node=1\n\
+                    3|10|20|30||cpu=4,mem=1G|cpu=4\n";
+        let listed = read(text).unwrap();
+        let sizes: Vec<_> =
+            listed.jobs.iter().map(|job| (job.cores, job.nodes, job.gpus)).collect();
+        assert_eq!(sizes, [(8, 2, 2), (2, 1, 1), (4, 0, 0)]);
+        let text =
+            "JobID|Submit|Start|End|NCPUS|AllocGRES\n1|10|20|30|4|gpu:a100:2\n2|10|20|30|4|\n";
+        let listed = read(text).unwrap();
+        let sizes: Vec<_> = listed.jobs.iter().map(|job| (job.nodes, job.gpus)).collect();
+        assert_eq!(sizes, [(1, 2), (0, 0)]);
     }
 
     #[test]

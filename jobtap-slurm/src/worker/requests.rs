@@ -3,7 +3,8 @@
 //! The handlers of `slurm.job_submit` or `slurm.job_modify` are called one after the other. Each sees the
 //! changes of those before it, and waits until an asynchronous one has ended. If all have accepted a
 //! submission, the handlers of `job.validate` and then those of `job.state.priority` are called with the job
-//! that it describes. The first refusal ends the request.
+//! that it describes. If all have accepted a modification, those of `job.validate` are called with the job as it
+//! will be, so that no user gets by a change what no submission would get. The first refusal ends the request.
 
 use std::rc::Rc;
 
@@ -25,11 +26,11 @@ use super::messages::{Answer, Reply, Request};
 use super::open::Chain;
 use crate::job;
 
-/// Returns the topic that follows this one.
-fn after(topic: TopicId) -> Option<TopicId> {
+/// Returns the topic that follows this one in a submission, or in the modification of a job.
+fn after(topic: TopicId, modifies: bool) -> Option<TopicId> {
     match topic {
-        TopicId::SlurmJobSubmit => Some(TopicId::JobValidate),
-        TopicId::JobValidate => Some(TopicId::JobStatePriority),
+        TopicId::SlurmJobSubmit | TopicId::SlurmJobModify => Some(TopicId::JobValidate),
+        TopicId::JobValidate if !modifies => Some(TopicId::JobStatePriority),
         _ => None,
     }
 }
@@ -167,11 +168,13 @@ impl Core {
         (!topic.is_state_topic()).then_some(error)
     }
 
-    /// Goes on with the next topic of a submission. Returns false if there is none.
+    /// Goes on with the next topic of a request. Returns false if there is none.
     fn begin_next_topic(&mut self, key: RequestKey) -> bool {
-        let Some(topic) = self.chains.get(&key).and_then(|chain| after(chain.topic)) else {
-            return false;
-        };
+        let next = self
+            .chains
+            .get(&key)
+            .and_then(|chain| after(chain.topic, chain.request.record.get().is_some()));
+        let Some(topic) = next else { return false };
         let handlers = self.handlers(topic);
         let Some(chain) = self.chains.get_mut(&key) else { return false };
         chain.topic = topic;
@@ -184,8 +187,17 @@ impl Core {
         let id = job::job_of(key);
         if self.mirror.job(id).is_none() {
             let desc = chain.request.descriptor.borrow();
-            match job::of_request(key, chain.request.user, &desc) {
-                Ok(parts) => self.mirror.submitted(parts),
+            let described = match chain.request.record.get() {
+                None => job::of_request(key, chain.request.user, &desc).map(Some),
+                Some(record) => job::of_change(key, record, &desc),
+            };
+            match described {
+                Ok(Some(parts)) => {
+                    chain.job = None;
+                    self.mirror.submitted(parts);
+                }
+                // A hold, for example: no job that is validated differs by that.
+                Ok(None) => chain.handlers = Handlers::default(),
                 Err(error) => {
                     drop(desc);
                     // Without a job the handlers can't be called, so the request can't be accepted.
@@ -342,28 +354,9 @@ impl Core {
         self.mirror.replace_jobspec(id, Jobspec::unvalidated(new));
         if let Some(chain) = self.chains.get_mut(&job::request_of(id)) {
             let desc = chain.request.descriptor.get_mut();
-            *desc = with_changes(desc, &before, &after);
+            *desc = job::with_changes(desc, &before, &after);
         }
     }
-}
-
-/// Returns a copy of a description in which the fields that differ between `before` and `after` have the values of
-/// `after`.
-fn with_changes(
-    desc: &JobDescriptor,
-    before: &JobDescriptor,
-    after: &JobDescriptor,
-) -> JobDescriptor {
-    let json = |desc| serde_json::to_value(desc).unwrap_or_default();
-    let (mut all, before, after) = (json(desc), json(before), json(after));
-    if let (Some(all), Some(after)) = (all.as_object_mut(), after.as_object()) {
-        for (name, value) in after.iter().filter(|(name, value)| before.get(*name) != Some(*value))
-        {
-            all.insert(name.clone(), value.clone());
-        }
-    }
-    // This can't fail, since the JSON comes from a description.
-    serde_json::from_value(all).unwrap_or_else(|_| desc.clone())
 }
 
 /// Returns a refusal for which Slurm has no error number. Its commands print this text, followed by the text of

@@ -49,7 +49,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("cancel", &["jobtap cancel f2oLkTLb", "jobtap cancel --all --states=pending --dry-run"]),
     ("completion", &["jobtap completion bash > ~/.local/share/bash-completion/completions/jobtap"]),
-    ("config check", &["jobtap config check /etc/jobtap/conf.d"]),
+    (
+        "config check",
+        &[
+            "jobtap config check /etc/jobtap/conf.d",
+            "jobtap config check --host slurm /etc/slurm/jobtap.toml",
+        ],
+    ),
     ("config get", &["jobtap config get", "jobtap config get policy.limits.duration"]),
     ("config load", &["jobtap config load new.toml"]),
     ("config reload", &["jobtap config reload"]),
@@ -169,6 +175,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("resource status", &["jobtap resource status", "jobtap resource status -s drain,offline"]),
     ("resource undrain", &["jobtap resource undrain 'node[3-5]'"]),
     ("run", &["jobtap run -n4 ./app", "jobtap run -N2 -o pty --label-io hostname"]),
+    ("sacct", &["jobtap sacct", "jobtap sacct -j 7 -P -o JobID,State,Elapsed"]),
     (
         "sbatch",
         &[
@@ -176,10 +183,22 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "jobtap sbatch --array=0-9 --wrap './app $SLURM_ARRAY_TASK_ID'",
         ],
     ),
+    ("scancel", &["jobtap scancel 7_[1-4]", "jobtap scancel -u ada -t PENDING"]),
+    (
+        "scontrol",
+        &[
+            "jobtap scontrol show hostnames 'node[1-3]'",
+            "jobtap scontrol update NodeName=node3 State=DRAIN Reason='bad disk'",
+        ],
+    ),
     ("setattr", &["jobtap setattr log-stderr-level 6"]),
     ("shutdown", &["jobtap shutdown", "jobtap shutdown --dump=last.tgz"]),
+    ("sinfo", &["jobtap sinfo", "jobtap sinfo -N -h -o '%N %t'"]),
     ("slurm explain", &["jobtap slurm explain job_submit.lua"]),
+    ("slurm install", &["jobtap slurm install ~/slurm-commands"]),
     ("slurm try", &["jobtap slurm try job_submit.lua --job '-p debug -t 10 -n 4'"]),
+    ("squeue", &["jobtap squeue --me", "jobtap squeue -h -j 7 -o '%i %T'"]),
+    ("srun", &["jobtap srun -n4 ./app"]),
     (
         "start",
         &[

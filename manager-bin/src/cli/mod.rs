@@ -32,6 +32,7 @@ mod sets;
 // Runs scripts with the code of the builtin plugin `lua`.
 #[cfg(feature = "builtins")]
 mod slurm;
+mod slurm_commands;
 mod start;
 mod submit;
 #[cfg(feature = "tools")]
@@ -52,6 +53,7 @@ use instance::{
 };
 use jobtap_core::job::JobId;
 use sets::{hostlist, rset};
+use slurm_commands::{sacct, scancel, scontrol, sinfo, squeue};
 
 #[cfg(feature = "tools")]
 use crate::bench::{process, roles};
@@ -93,6 +95,18 @@ enum Command {
     Proxy(nested::ProxyArgs),
     /// Submit a batch script with the options of Slurm's sbatch
     Sbatch(sbatch::SbatchCommand),
+    /// Run a command with the options of Slurm's srun, as a job or as a step of one
+    Srun(sbatch::srun::SrunCommand),
+    /// List jobs as Slurm's squeue does
+    Squeue(squeue::SqueueArgs),
+    /// List nodes as Slurm's sinfo does
+    Sinfo(sinfo::SinfoArgs),
+    /// Cancel or signal jobs as Slurm's scancel does
+    Scancel(scancel::ScancelArgs),
+    /// Show and change jobs and nodes as Slurm's scontrol does
+    Scontrol(scontrol::ScontrolArgs),
+    /// Report jobs as Slurm's sacct does
+    Sacct(sacct::SacctArgs),
     /// Become the program that a file names for this task of a job
     MultiProg(multi_prog::MultiProgArgs),
     /// List jobs
@@ -170,7 +184,7 @@ enum Command {
     Version(version::VersionArgs),
     /// Print the OpenAPI document of the manager's services over HTTP
     Openapi(openapi::OpenapiArgs),
-    /// Check and try scripts of Slurm
+    /// Check and try scripts of Slurm, and install commands with Slurm's names
     #[cfg(feature = "builtins")]
     Slurm(slurm::SlurmArgs),
     /// Export finished jobs, and report what they have used
@@ -266,6 +280,12 @@ fn run_command(command: Command) -> ExitCode {
         Command::Alloc(args) => nested::alloc(args),
         Command::Proxy(args) => nested::proxy(args),
         Command::Sbatch(args) => sbatch::run(args),
+        Command::Srun(args) => sbatch::srun::run(args),
+        Command::Squeue(args) => squeue::run(args),
+        Command::Sinfo(args) => sinfo::run(args),
+        Command::Scancel(args) => scancel::run(args),
+        Command::Scontrol(args) => scontrol::run(args),
+        Command::Sacct(args) => sacct::run(args),
         Command::MultiProg(args) => multi_prog::run(args),
         Command::Jobs(args) => jobs::run(args),
         Command::Job(args) => job::run(args),

@@ -68,8 +68,9 @@ fn of_first_job(directory: &Path) -> Vec<Variables> {
     let read = |file: &Path| -> Variables {
         let text = fs::read_to_string(file).unwrap();
         let pairs = text.lines().filter_map(|line| line.split_once('='));
-        // The shell sets these.
-        let pairs = pairs.filter(|(name, _)| *name != "PWD" && *name != "_" && *name != "SHLVL");
+        // The shell sets these, and the last two are for commands of this manager.
+        let own = ["PWD", "_", "SHLVL", "PATH", "JOBTAP_URI"];
+        let pairs = pairs.filter(|(name, _)| !own.contains(name));
         pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
     };
     let ended = || {

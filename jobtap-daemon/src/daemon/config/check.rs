@@ -108,6 +108,11 @@ enum EngineError {
     Start(#[from] StartError),
 }
 
+/// The plugins that a manager with this configuration loads; none if it doesn't start.
+pub(super) fn loaded_by(config: &Value) -> Vec<String> {
+    plugins_of(config, None).unwrap_or_default()
+}
+
 /// Starts an engine, and returns the names of the plugins that it has loaded.
 fn plugins_of(config: &Value, directory: Option<&Path>) -> Result<Vec<String>, EngineError> {
     let resources = resources::configured_set(config)?;

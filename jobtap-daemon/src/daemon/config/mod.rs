@@ -14,6 +14,7 @@ pub(super) mod linked_plugins;
 pub mod place;
 mod resource;
 pub(super) mod settings;
+pub mod slurm_file;
 
 use std::path::{Path, PathBuf};
 

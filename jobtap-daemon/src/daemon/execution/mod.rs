@@ -229,8 +229,8 @@ fn carry_out(context: &mut ExecutionContext, waiting: &mut Waiting, message: Job
             };
             start(context, job, account);
         }
-        ExecCommand::Signal { id, signal } => {
-            context.executor.command(JobCommand::Signal { id, signal });
+        ExecCommand::Signal { id, signal, reach } => {
+            context.executor.command(JobCommand::Signal { id, signal, reach });
         }
         ExecCommand::Cancel { id, signal } => {
             context.executor.command(JobCommand::Cancel { id, signal, kill: context.kill });

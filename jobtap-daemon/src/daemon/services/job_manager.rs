@@ -12,7 +12,7 @@ use crate::rpc::errno::ENOSYS;
 use crate::rpc::service::Service;
 use crate::rpc::services::job_manager::{
     EventsJournal, GetInfo, GetStats, GetUptime, Kill, KillAll, Memo, Purge, PurgeId, Raise,
-    RaiseAll, Restart, Restarting, SetUrgency, Update, Uptime, Wait, Why, user,
+    RaiseAll, Requeue, Restart, Restarting, SetUrgency, Update, Uptime, Wait, Why, user,
 };
 use crate::rpc::services::plugin::HousekeepingList;
 use crate::stderr;
@@ -45,6 +45,13 @@ impl Handle for Kill {
     fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let Self { id, signum } = self;
         Ok(PendingResponse::FromEngine(Request::Kill { id, signum }))
+    }
+}
+
+impl Handle for Requeue {
+    fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
+        let Self { id, hold } = self;
+        Ok(PendingResponse::FromEngine(Request::Requeue { id, hold }))
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jobtap_core::engine::{ExecEvent, RaisedException};
-use jobtap_core::job::JobId;
+use jobtap_core::job::{JobId, Reach};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 use tokio::sync::mpsc::UnboundedSender;
@@ -249,14 +249,14 @@ impl Shepherd {
         // It may have been killed as nobody's child, after the death of its forker.
         self.killed_orphans.remove(&pid);
         let Some(job) = self.jobs.get_mut(&id) else {
-            return self.signal_process(pid, Signal::KILL);
+            return self.signal_process(pid, Signal::KILL, Reach::Group);
         };
         let Some(executing) = job.state.launch().and_then(Launch::executing) else {
             // It was canceled meanwhile.
             if let Some(rank) = job.take_unreported_task() {
                 job.tasks.add(pid, rank);
             }
-            return self.signal_process(pid, Signal::KILL);
+            return self.signal_process(pid, Signal::KILL, Reach::Group);
         };
         executing.pid = Some(pid);
         let rank = executing.request.rank;
@@ -323,7 +323,7 @@ impl Shepherd {
                 self.tasks.remove(&pid);
                 if job.not_executed(pid) {
                     // The user may have stopped it before its end.
-                    self.signal_process(pid, Signal::KILL);
+                    self.signal_process(pid, Signal::KILL, Reach::Group);
                 }
                 error
             }
@@ -362,10 +362,10 @@ impl Shepherd {
         self.end_if_done(id);
     }
 
-    /// Sends a signal to the process of a task.
-    fn signal_process(&mut self, pid: Pid, signal: Signal) {
-        if !self.forker.signal(pid, signal) {
-            signal_task(pid, signal);
+    /// Sends a signal to the process of a task, and possibly to its group.
+    fn signal_process(&mut self, pid: Pid, signal: Signal, reach: Reach) {
+        if !self.forker.signal(pid, signal, reach) {
+            signal_task(pid, signal, reach);
         }
     }
 
@@ -373,22 +373,36 @@ impl Shepherd {
     fn launched(&mut self, id: JobId) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let (signals, timeout) = job.launched();
-        for signal in signals {
-            self.signal(id, signal);
+        for (signal, reach) in signals {
+            self.signal_as_far_as(id, signal, reach);
         }
         self.time_others(id, timeout);
         self.end_if_done(id);
     }
 
-    /// Sends a signal to all processes of a job; if it is being launched, after the launch.
-    pub(super) fn signal_when_launched(&mut self, id: JobId, signal: Signal) {
+    /// Sends a signal to processes of a job; if it is being launched, after the launch.
+    pub(super) fn signal_when_launched(&mut self, id: JobId, signal: Signal, reach: Reach) {
         match self.jobs.get_mut(&id).and_then(|job| job.state.plan()) {
             Some(Plan { signals, .. }) => {
-                if !signals.contains(&signal) {
-                    signals.push(signal);
+                if !signals.contains(&(signal, reach)) {
+                    signals.push((signal, reach));
                 }
             }
-            None => self.signal(id, signal),
+            None => self.signal_as_far_as(id, signal, reach),
+        }
+    }
+
+    fn signal_as_far_as(&mut self, id: JobId, signal: Signal, reach: Reach) {
+        match reach {
+            Reach::Group => self.signal(id, signal),
+            Reach::Task => {
+                let tasks = self.jobs.get(&id).filter(|job| !job.has_ended());
+                let tasks = tasks.into_iter().flat_map(|job| job.tasks.running());
+                let pids: Vec<Pid> = tasks.map(|(pid, _)| pid).collect();
+                for pid in pids {
+                    self.signal_process(pid, signal, reach);
+                }
+            }
         }
     }
 
@@ -643,7 +657,7 @@ mod tests {
     impl Drop for Bench {
         fn drop(&mut self) {
             for pid in self.shepherd.tasks.keys().copied().collect::<Vec<_>>() {
-                self.shepherd.signal_process(pid, Signal::KILL);
+                self.shepherd.signal_process(pid, Signal::KILL, Reach::Group);
             }
             self.shepherd.forker.dismiss();
         }
@@ -778,7 +792,7 @@ mod tests {
         bench.request(ShepherdRequest::Start(Box::new(start)));
         let signal = "USR2".parse().unwrap();
         for _ in 0..2 {
-            bench.command(JobCommand::Signal { id: ID, signal });
+            bench.command(JobCommand::Signal { id: ID, signal, reach: Reach::Group });
         }
         bench.claimed();
         bench.ended(ID);

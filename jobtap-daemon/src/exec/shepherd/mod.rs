@@ -348,8 +348,8 @@ impl Shepherd {
 
     fn command(&mut self, command: JobCommand) {
         match command {
-            JobCommand::Signal { id, signal } => match signals::to_processes(signal) {
-                Some(signal) => self.signal_when_launched(id, signal),
+            JobCommand::Signal { id, signal, reach } => match signals::to_processes(signal) {
+                Some(signal) => self.signal_when_launched(id, signal, reach),
                 None => {
                     let number = signal.number();
                     stderr::line(&format!("shepherd: job {id}: signal {number} can't be sent"));

@@ -11,7 +11,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-use jobtap_core::job::{JobId, TaskMap};
+use jobtap_core::job::{JobId, Reach, TaskMap};
 use rustix::process::Signal;
 
 use super::forker::{ForkedJob, ForkedJobs};
@@ -66,7 +66,7 @@ impl Shepherd {
                 // The tasks become orphans of a job that has a claim but no record.
                 None => {
                     for task in forked.tasks.iter().filter(|task| task.status.is_none()) {
-                        signal_task(task.pid, Signal::KILL);
+                        signal_task(task.pid, Signal::KILL, Reach::Group);
                     }
                 }
             }

@@ -85,6 +85,22 @@ impl Kill {
     }
 }
 
+/// Ends a running job, and submits an identical one, which has an id of its own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Requeue {
+    /// The job.
+    pub id: JobId,
+    /// Whether the new job is held.
+    #[serde(default, deserialize_with = "or_default")]
+    pub hold: bool,
+}
+
+impl Requeue {
+    pub(super) fn audit(&self) -> Option<Audited> {
+        Audited::new("requeue", &["id", "hold"])
+    }
+}
+
 /// Sends a signal to the tasks of all running jobs of a user, or of all users.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KillAll {

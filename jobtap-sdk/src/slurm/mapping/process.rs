@@ -135,6 +135,9 @@ fn paths(desc: &JobDescriptor) -> [Option<String>; 3] {
         .map(|path| path.as_deref().map(|path| template(path, user)))
 }
 
+/// The number that Slurm has for the index of a job that is in no array, and its last digit.
+const NO_INDEX: [&str; 2] = ["4294967294", "4"];
+
 /// The manager's tags for the letters of Slurm's patterns.
 const TAGS: [(char, &str); 5] = [
     ('j', "{{id.dec}}"),
@@ -163,6 +166,10 @@ fn template(name: &str, user: Option<&str>) -> String {
             // The job, the job with its step, and the array; the script runs in the job itself.
             Some('J' | 'A') => Some("{{id.dec}}"),
             Some('u') => user,
+            // The script is the step `batch`. `sbatch` has put in the index of a job that is in an array.
+            Some('s') => Some("batch"),
+            Some('a') => NO_INDEX.first().copied(),
+            Some('b') => NO_INDEX.last().copied(),
             Some(first) => TAGS.iter().find(|(letter, _)| *letter == first).map(|(_, tag)| *tag),
             None => None,
         };
@@ -254,10 +261,14 @@ fn arguments(desc: &JobDescriptor) -> &[String] {
 }
 
 /// The shell option `signal`, whose time is in seconds.
+///
+/// Slurm signals the shell of a batch script only if the request says so, and otherwise the steps that the script
+/// starts. In that case the job doesn't have this option: the fields are kept, and `srun` warns its own step.
 pub(super) const SIGNAL: Group = Group {
     fields: &[
         ("warn_signal", "attributes.system.shell.options.signal.signum"),
         ("warn_time", "attributes.system.shell.options.signal.timeleft"),
+        ("warn_flags", "attributes.system.shell.options.signal.reach"),
     ],
     read: |jobspec, desc| {
         let option = path::get(jobspec, SIGNAL_OPTION);
@@ -266,18 +277,32 @@ pub(super) const SIGNAL: Group = Group {
             member("signum").map(|number| number as u16).filter(|number| *number > 0);
         desc.warn_time =
             member("timeleft").map(|number| number as u16).filter(|number| *number > 0);
+        let only_task = option.and_then(|option| option.get("reach")).is_some_and(|r| r == "task");
+        desc.warn_flags = if only_task { WARN_BATCH_SHELL } else { 0 };
     },
-    same: |a, b| warning(a) == warning(b),
+    same: |a, b| warning(a) == warning(b) && of_shell(a) == of_shell(b),
     put: |_, desc, jobspec| match warning(desc) {
-        Some((signal, time)) => {
+        Some((signal, time)) if desc.script.is_none() => {
             path::set(jobspec, SIGNAL_OPTION, json!({"signum": signal, "timeleft": time}))
         }
-        None => {
+        Some((signal, time)) if of_shell(desc) => {
+            let option = json!({"signum": signal, "timeleft": time, "reach": "task"});
+            path::set(jobspec, SIGNAL_OPTION, option)
+        }
+        _ => {
             remove(jobspec, SIGNAL_OPTION);
             Ok(())
         }
     },
 };
+
+/// The bit of `warn_flags` for `--signal=B:`.
+const WARN_BATCH_SHELL: u16 = 1;
+
+/// Whether the signal is for the shell of a batch script alone.
+fn of_shell(desc: &JobDescriptor) -> bool {
+    desc.script.is_some() && desc.warn_flags & WARN_BATCH_SHELL != 0
+}
 
 /// The signal and its time; Slurm's default is a minute.
 fn warning(desc: &JobDescriptor) -> Option<(u16, u16)> {
@@ -298,7 +323,8 @@ mod tests {
             ("100%%/%N/%n", "100%/{{node.name}}/{{node.id}}"),
             ("%5j", "{{id.dec}}"),
             ("%u", "alice"),
-            ("%a %q %", "%a %q %"),
+            ("%s %a %b", "batch 4294967294 4"),
+            ("%q %", "%q %"),
             (r"a\%j", "a%j"),
         ] {
             assert_eq!(template(name, Some("alice")), tags, "{name}");

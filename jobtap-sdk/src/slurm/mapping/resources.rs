@@ -62,7 +62,7 @@ impl Layout {
         let per_node = desc.ntasks_per_node.filter(|tasks| *tasks > 0).map(u64::from);
         let asked_nodes = number(desc.min_nodes);
         let tasks = number(desc.num_tasks)
-            .or(asked_nodes.zip(per_node).map(|(nodes, tasks)| nodes * tasks))
+            .or(per_node.map(|tasks| asked_nodes.unwrap_or(1).saturating_mul(tasks)))
             .or(asked_nodes)
             .unwrap_or(1);
         let mut nodes = asked_nodes.or(per_node.map(|each| tasks.div_ceil(each)));

@@ -617,3 +617,28 @@ fn changes_that_no_job_can_have_are_refused() {
     let error = refused(&|desc| desc.tres_per_node = Some("gres:gpu:-1".to_owned()));
     assert!(error.starts_with("tres_per_node: invalid resource 'gres:gpu:-1'"), "{error}");
 }
+
+#[test]
+fn a_signal_before_the_end_is_for_the_shell_of_a_script_or_for_its_steps() {
+    let signal = |script: Option<&str>, flags| {
+        let desc = JobDescriptor {
+            script: script.map(str::to_owned),
+            argv: vec!["a".to_owned()],
+            warn_signal: Some(10),
+            warn_time: Some(60),
+            warn_flags: flags,
+            ..JobDescriptor::default()
+        };
+        let jobspec = desc.to_jobspec().unwrap();
+        let read = JobDescriptor::from_jobspec(&jobspec);
+        let back = (read.warn_signal, read.warn_time, read.warn_flags);
+        assert_eq!(back, (Some(10), Some(60), flags), "{jobspec}");
+        path::get(&jobspec, "attributes.system.shell.options.signal").cloned()
+    };
+    let of_all = json!({"signum": 10, "timeleft": 60});
+    assert_eq!(signal(None, 0), Some(of_all));
+    assert_eq!(signal(Some("#!/bin/sh\n"), 0), None);
+    let of_shell = json!({"signum": 10, "timeleft": 60, "reach": "task"});
+    assert_eq!(signal(Some("#!/bin/sh\n"), 1), Some(of_shell.clone()));
+    assert_eq!(signal(Some("#!/bin/sh\n"), 3), Some(of_shell));
+}

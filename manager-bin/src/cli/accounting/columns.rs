@@ -24,6 +24,15 @@ pub(super) struct Column {
     value: fn(&JobRow<'_>, &TimeZone) -> String,
 }
 
+/// How the column `JobID` shows a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ids {
+    /// As all commands of this program do.
+    Own,
+    /// As a decimal number, as Slurm's commands do.
+    Slurm,
+}
+
 /// What sacct shows without `--format`.
 pub(super) const DEFAULT: &str = "jobid,jobname,partition,account,alloccpus,state,exitcode";
 
@@ -70,7 +79,7 @@ const KNOWN: &[Known] = &[
 ///
 /// # Errors
 /// A column doesn't exist, or a width is not a number from 1 to 4096.
-pub(super) fn chosen(format: &str) -> Result<Vec<Column>, CliError> {
+pub(super) fn chosen(format: &str, ids: Ids) -> Result<Vec<Column>, CliError> {
     let column = |text: &str| {
         let (name, width) = text.split_once('%').unwrap_or((text, ""));
         let known = KNOWN.iter().find(|known| known.name.eq_ignore_ascii_case(name));
@@ -90,7 +99,11 @@ pub(super) fn chosen(format: &str) -> Result<Vec<Column>, CliError> {
                 })?
             }
         };
-        Ok(Column { name: known.name, width, left, value: known.value })
+        let value = match (ids, known.name) {
+            (Ids::Slurm, "JobID") => |row: &JobRow<'_>, _: &TimeZone| row.id.encode(Encoding::Dec),
+            _ => known.value,
+        };
+        Ok(Column { name: known.name, width, left, value })
     };
     format.split(',').filter(|text| !text.is_empty()).map(column).collect()
 }
@@ -164,7 +177,7 @@ pub(super) fn cpu_seconds(row: &JobRow<'_>) -> f64 {
 }
 
 /// `[DAYS-]HH:MM:SS`, in whole seconds.
-pub(super) fn span(seconds: f64) -> String {
+pub(in crate::cli) fn span(seconds: f64) -> String {
     let seconds = seconds.max(0.0) as u64;
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     let clock = format!("{:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60);
@@ -200,7 +213,7 @@ fn reason(row: &JobRow<'_>) -> String {
 }
 
 /// `CODE:SIGNAL`.
-fn exit_code(row: &JobRow<'_>) -> String {
+pub(in crate::cli) fn exit_code(row: &JobRow<'_>) -> String {
     match row.returncode() {
         Some(code @ 0..) => format!("{code}:0"),
         // The job was canceled before it had an exit status.
@@ -236,7 +249,7 @@ mod tests {
     fn shown(job: Value, format: &str) -> Vec<String> {
         let display = display();
         let row = JobRow::from_json(job, &display).unwrap();
-        let columns = chosen(format).unwrap();
+        let columns = chosen(format, Ids::Own).unwrap();
         columns.iter().map(|column| column.value(&row, &TimeZone::UTC)).collect()
     }
 
@@ -279,7 +292,7 @@ mod tests {
 
     #[test]
     fn columns_have_widths() {
-        let columns = chosen("jobid%4,user%-6,State").unwrap();
+        let columns = chosen("jobid%4,user%-6,State", Ids::Own).unwrap();
         let fit: Vec<String> = columns.iter().map(|column| column.fit("abcde")).collect();
         assert_eq!(fit, ["abc+", "abcde ", "     abcde"]);
         for (format, refusal) in [
@@ -287,7 +300,7 @@ mod tests {
             ("jobid%x", "'jobid%x': the width is a number from 1 to 4096"),
             ("jobid%0", "'jobid%0': the width is a number from 1 to 4096"),
         ] {
-            assert_eq!(chosen(format).err().unwrap().text, refusal);
+            assert_eq!(chosen(format, Ids::Own).err().unwrap().text, refusal);
         }
     }
 }

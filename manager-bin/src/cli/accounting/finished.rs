@@ -11,7 +11,7 @@ use crate::client::listing::{ListError, list_jobs};
 use crate::rpc::services::job_list::List;
 use crate::users::Users;
 
-pub(super) fn display() -> DisplayContext {
+pub(in crate::cli) fn display() -> DisplayContext {
     DisplayContext {
         now: when::now(),
         zone: TimeZone::system(),

@@ -10,6 +10,10 @@ mod totals;
 
 use std::process::ExitCode;
 
+pub(in crate::cli) use self::columns::{exit_code, span};
+pub(in crate::cli) use self::finished::display;
+pub(in crate::cli) use self::report::{ReportArgs as Sacct, sacct};
+
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
 

@@ -4,12 +4,14 @@ use std::io::{BufWriter, Write, stdout};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use jobtap_core::job::JobId;
 
-use super::columns::{self, Column, fit};
+use super::columns::{self, Column, Ids, fit};
 use super::finished::{display, each_job};
 use super::select::{SelectArgs, Span};
 use super::totals::{By, Totals};
 use crate::cli::common::message::CliError;
+use crate::cli::jobs::row::JobRow;
 
 /// Options of `accounting report`.
 #[derive(Debug, clap::Args)]
@@ -25,7 +27,7 @@ Examples:
     --format JobIDRaw,UID,Partition,Submit,Start,End,TimelimitRaw,NNodes,AllocCPUS,ReqCPUS > trace.txt
 
 jobtap simulate reads a trace such as the last one.")]
-pub(super) struct ReportArgs {
+pub(in crate::cli) struct ReportArgs {
     #[command(flatten)]
     select: SelectArgs,
     /// Jobs of all users
@@ -59,6 +61,24 @@ pub(super) struct ReportArgs {
 
 /// Runs the command.
 pub(super) fn run(args: &ReportArgs) -> Result<u8, CliError> {
+    report(args, Ids::Own, |_| true)
+}
+
+/// Runs Slurm's command `sacct`, for these jobs or for those that the options select.
+pub(in crate::cli) fn sacct(mut args: ReportArgs, jobs: Option<&[JobId]>) -> Result<u8, CliError> {
+    if jobs.is_some() {
+        // As in Slurm, whoever's they are, and whenever they ended.
+        args.all_users = args.select.user.is_none();
+        args.select.since.get_or_insert_with(|| "1970-01-02".to_owned());
+    }
+    report(&args, Ids::Slurm, |row| jobs.is_none_or(|jobs| jobs.contains(&row.id)))
+}
+
+fn report(
+    args: &ReportArgs,
+    ids: Ids,
+    wanted: impl Fn(&JobRow<'_>) -> bool,
+) -> Result<u8, CliError> {
     let mut out = BufWriter::with_capacity(64 * 1024, stdout().lock());
     let failed = |error: std::io::Error| CliError::write(&error);
     if args.helpformat {
@@ -77,7 +97,7 @@ pub(super) fn run(args: &ReportArgs) -> Result<u8, CliError> {
     let request = select.request(Span::AlsoActive, midnight, &display.users, &display.zone)?;
     let style = Style::from_args(args);
     if args.by.is_empty() {
-        let columns = columns::chosen(args.format.as_deref().unwrap_or(columns::DEFAULT))?;
+        let columns = columns::chosen(args.format.as_deref().unwrap_or(columns::DEFAULT), ids)?;
         if !args.noheader {
             let names = columns.iter().map(|column| match style {
                 Style::Table => column.heading(),
@@ -90,6 +110,9 @@ pub(super) fn run(args: &ReportArgs) -> Result<u8, CliError> {
             }
         }
         each_job(&request, &display, |row| {
+            if !wanted(row) {
+                return Ok(());
+            }
             let values = columns.iter().map(|column| column.value(row, &display.zone));
             writeln!(out, "{}", style.line(&columns, values)).map_err(failed)
         })?;

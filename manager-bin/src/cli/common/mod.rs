@@ -1,9 +1,11 @@
 //! What several commands share: the connection and the streams, ids, times, formats of rows, options, usage
 //! errors and progress.
 
+pub(super) mod arrays;
 pub(super) mod escapes;
 pub(super) mod format;
 pub(super) mod ids;
+pub(super) mod indexes;
 pub(super) mod json;
 pub(super) mod message;
 pub(super) mod optional_values;

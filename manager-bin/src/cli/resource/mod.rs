@@ -16,7 +16,7 @@ mod unavailable;
 use std::process::ExitCode;
 
 pub(super) use listing::ListingArgs;
-pub(super) use selection::included;
+pub(super) use selection::{Queues, included};
 
 use self::messages::COMMAND;
 use super::common::session;

@@ -62,7 +62,7 @@ pub(in crate::cli) fn included(text: &str, all: &ResourceSet) -> Result<Idset, C
 
 /// The queues of the configuration, in its order, with the properties that they require of nodes.
 #[derive(Debug, Default)]
-pub(super) struct Queues(Vec<(String, Requirement)>);
+pub(in crate::cli) struct Queues(Vec<(String, Requirement)>);
 
 /// Which nodes belong to a queue.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ struct Requirement {
 
 impl Queues {
     /// Requests the configuration from the manager. Guests may not read it: for them there are no queues.
-    pub(super) async fn fetch(client: &Client) -> Self {
+    pub(in crate::cli) async fn fetch(client: &Client) -> Self {
         let config = client.call(Get {}).await.unwrap_or_default();
         Self::from_config(config.get("queues").unwrap_or(&Value::Null))
     }
@@ -105,7 +105,7 @@ impl Queues {
     }
 
     /// The queues to which a node with these properties belongs.
-    pub(super) fn for_properties(&self, properties: &[&str]) -> Vec<&str> {
+    pub(in crate::cli) fn for_properties(&self, properties: &[&str]) -> Vec<&str> {
         let has = |required: &str| match required.strip_prefix('^') {
             Some(unwanted) => !properties.contains(&unwanted),
             None => properties.contains(&required),

@@ -8,10 +8,10 @@ use jobtap_core::slurm::{
     USE_MIN_NODES, check_tres, minutes_of,
 };
 
-use super::array::Indexes;
 use super::begin;
 use super::error::{HostsError, RequestError, ValueError};
 use super::options::Setting;
+use crate::cli::common::indexes::Indexes;
 use crate::cli::submit::caller::Caller;
 use crate::files::input;
 
@@ -39,6 +39,8 @@ pub(super) struct Request {
     pub(super) rlimits: Vec<String>,
     /// The options that have no effect.
     pub(super) ignored: Vec<&'static str>,
+    /// The file that describes a burst buffer.
+    pub(super) burst_buffer_file: Option<String>,
     /// The file that names the hosts.
     pub(super) host_file: Option<String>,
     /// The number of tasks, if it was given.
@@ -112,6 +114,7 @@ impl Request {
             }
             "batch" => desc.batch_features = text(),
             "bb" => desc.burst_buffer = text(),
+            "bbf" => self.burst_buffer_file = text(),
             "begin" => desc.begin_time = Some(time(value, caller)?),
             "chdir" => desc.work_dir = Some(caller.file(value).to_string_lossy().into_owned()),
             "cluster-constraint" => desc.cluster_features = text(),
@@ -229,6 +232,7 @@ impl Request {
                 let large = |_| ValueError::TooLarge(value.to_owned());
                 desc.pn_min_tmp_disk = Some(size.map_err(large)?);
             }
+            "tres-bind" => desc.tres_bind = text(),
             "use-min-nodes" => desc.bitflags |= USE_MIN_NODES,
             "verbose" => self.verbose = true,
             "wait" => self.wait = true,
@@ -248,7 +252,13 @@ impl Request {
                 desc.set("power_flags", 1_u32.into())?;
                 self.ignore(name);
             }
-            "get-user-env" | "profile" => self.ignore(name),
+            // Of srun, where nothing would differ.
+            "bcast" | "compress" | "immediate" | "send-libs" | "threads" => self.ignore(name),
+            "consolidate-segments"
+            | "get-user-env"
+            | "oom-kill-step"
+            | "profile"
+            | "spread-segments" => self.ignore(name),
             // Options that other parts of the command read, and one that asks for what is always the case.
             _ => {}
         }
@@ -278,13 +288,13 @@ impl Request {
             self.warnings.push(format!("warning: {names} {have} no effect here"));
         }
         if let Some(file) = self.host_file.take() {
-            let text = match input::text(&file) {
-                Ok(text) => text,
-                Err(reason) => return Err(RequestError::HostFile { file, reason }),
-            };
+            let text = read(file)?;
             let words: Vec<&str> =
                 text.split([',', '\n', ' ', '\t']).filter(|word| !word.is_empty()).collect();
             self.desc.req_nodes = Some(hosts(&words.join(","))?.to_string());
+        }
+        if let Some(file) = self.burst_buffer_file.take() {
+            self.desc.burst_buffer = Some(read(file)?);
         }
         let desc = &mut self.desc;
         let named = desc.req_nodes.as_deref().and_then(|list| list.parse::<Hostlist>().ok());
@@ -320,13 +330,21 @@ impl Request {
             desc.bitflags |= if holds { flag } else { 0 };
         }
         desc.pn_min_cpus = desc.pn_min_cpus.or(desc.cpus_per_task);
-        let tasks = tasks.or(nodes_of_tasks.map(|nodes| nodes.max(1))).unwrap_or(1);
+        let of_nodes = nodes_of_tasks.map(|nodes| nodes.max(1));
+        // Without a number of nodes, the job is one node with these tasks.
+        let of_one_node = per_node.filter(|_| nodes.is_none());
+        let tasks = tasks.or(of_nodes).or(of_one_node).unwrap_or(1);
         desc.min_cpus = Some(match desc.overcommit {
             Some(1) => desc.min_nodes.unwrap_or(1).max(1),
             _ => tasks.saturating_mul(desc.cpus_per_task.unwrap_or(1).into()),
         });
         Ok(())
     }
+}
+
+/// The text of a file that an option names.
+fn read(file: String) -> Result<String, RequestError> {
+    input::text(&file).map_err(|reason| RequestError::File { file, reason })
 }
 
 /// The name of a file for a stream; `none` means no file.
@@ -614,6 +632,7 @@ mod tests {
         assert_eq!(sizes("-N2"), (Some(2), Some(2), None, Some(2)));
         assert_eq!(sizes("-N2-9"), (Some(2), Some(9), None, Some(1)));
         assert_eq!(sizes("-N2-9 --ntasks-per-node=4"), (Some(2), Some(9), None, Some(1)));
+        assert_eq!(sizes("--ntasks-per-node=4 -c2"), (None, None, None, Some(8)));
         assert_eq!(sizes("-N2 -n8 -O"), (Some(2), Some(2), Some(8), Some(2)));
         assert_eq!(sizes("-N2-4 -n8"), (Some(2), Some(4), Some(8), Some(8)));
         assert_eq!(sizes("-N2 --ntasks-per-node=4"), (Some(2), Some(2), Some(8), Some(8)));

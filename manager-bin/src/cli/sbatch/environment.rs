@@ -95,7 +95,7 @@ pub(super) fn build(request: &Request, caller: &Caller) -> Result<Environment, E
     for (name, value) in FIXED {
         add(name, value);
     }
-    if let Some(user) = caller.env.get("USER").or_else(|| caller.env.get("LOGNAME")) {
+    if let Some(user) = &request.desc.user_name {
         add("SLURM_JOB_USER", user);
     }
     add("SLURM_JOB_UID", &rustix::process::getuid().as_raw().to_string());

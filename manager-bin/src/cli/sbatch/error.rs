@@ -7,7 +7,7 @@ use jobtap_core::resource::HostlistError;
 use jobtap_core::slurm::{SetError, TresError};
 use thiserror::Error;
 
-use super::array::IndexError;
+use crate::cli::common::indexes::IndexError;
 use crate::cli::common::message::system_text;
 
 /// Where options stand.
@@ -86,6 +86,11 @@ pub(super) enum OptionFault {
     Ambiguous { given: String, names: Vec<&'static str> },
     #[error("--{name} can't be used: {reason}")]
     Refused { name: &'static str, reason: &'static str },
+    #[error(
+        "heterogeneous jobs ({0}) don't exist here: submit a job for each component, or one job with the resources \
+         of all"
+    )]
+    Heterogeneous(&'static str),
     #[error("a quote isn't closed")]
     OpenQuote,
     #[error("unexpected word '{0}': #SBATCH lines have only options")]
@@ -102,9 +107,9 @@ fn or(names: &[&str]) -> String {
 pub(super) enum RequestError {
     #[error("{origin}: {fault}")]
     Setting { origin: Origin, fault: ValueError },
-    /// The file that names the hosts can't be read.
+    /// A file that an option names can't be read.
     #[error("{file}: {}", system_text(reason))]
-    HostFile { file: String, reason: io::Error },
+    File { file: String, reason: io::Error },
     /// It names no hosts.
     #[error(transparent)]
     Hosts(#[from] HostsError),

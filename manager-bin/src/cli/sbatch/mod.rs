@@ -1,18 +1,17 @@
-//! `sbatch`: submits a batch script with the options of Slurm's command of this name, through Slurm's
+//! `sbatch`, and `srun` with the same options: submits a batch script with the options of Slurm's command of this name, through Slurm's
 //! description of a request.
 //!
 //! Options come from the script, the environment and the command line, in this order; the last one counts. They are
 //! turned into a [`JobDescriptor`](jobtap_core::slurm::JobDescriptor), and that into the jobspec. A job array is one
 //! job for each index.
 
-mod array;
 mod begin;
 mod describe;
 mod environment;
 mod error;
 mod options;
 mod script;
-mod whole_array;
+pub(super) mod srun;
 
 use std::fs::File;
 use std::mem;
@@ -23,12 +22,14 @@ use jobtap_core::jobspec::{Jobspec, JobspecError, path};
 use jobtap_core::slurm::JobDescriptor;
 use serde_json::Value;
 
-use self::array::Indexes;
 use self::describe::Request;
 use self::error::Place;
+use crate::cli::common::arrays;
+use crate::cli::common::indexes::Indexes;
 use crate::cli::common::message::{CliError, system_text};
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
+use crate::cli::instance::version;
 use crate::cli::submit::args::CopyArgs;
 use crate::cli::submit::caller::Caller;
 use crate::cli::submit::log::Sinks;
@@ -36,6 +37,7 @@ use crate::cli::submit::rlimit;
 use crate::cli::submit::wait::{Wait, wait_for};
 use crate::client::{Client, RpcError};
 use crate::rpc::services::ingest::{Submit, Submitted};
+use crate::users::Users;
 
 const COMMAND: &str = "sbatch";
 
@@ -59,21 +61,42 @@ pub(crate) struct SbatchCommand {
 pub(crate) fn run(args: SbatchCommand) -> ExitCode {
     session::run(COMMAND, Family::Slurm, async {
         let caller = Caller::current()?;
-        let Some(request) = request(&args.words, &caller)? else {
-            session::print(&options::help(&program()))?;
-            return Ok(0);
+        let mut request = match request(&args.words, &caller)? {
+            Asked::Job(request) => *request,
+            Asked::Help => {
+                session::print(&options::help(&program()))?;
+                return Ok(0);
+            }
+            Asked::Version => {
+                session::print(&read_version())?;
+                return Ok(0);
+            }
         };
         for warning in request.warnings.iter().filter(|_| !request.quiet) {
             say(warning);
         }
+        let single = match request.desc.dependency.as_deref().filter(|text| has_index(text)) {
+            Some(text) => {
+                let client = Client::connect().await?;
+                let (text, single) = arrays::without_indexes(text, &client).await?;
+                request.desc.dependency = Some(text);
+                single
+            }
+            None => Vec::new(),
+        };
         if request.test_only {
             if let Some(jobspec) = first_jobspec(&request, &caller)? {
                 session::print(&format!("{jobspec}\n"))?;
             }
             return Ok(0);
         }
-        submit(&request, &caller).await
+        submit(&request, &caller, &single).await
     })
+}
+
+/// Whether a text of dependencies names jobs of arrays by their indexes.
+fn has_index(dependencies: &str) -> bool {
+    dependencies.split([',', '?', ':', '+']).any(arrays::is_indexed)
 }
 
 /// Prints a line as Slurm's command does, whatever this program is called: `sbatch: LINE` on standard error.
@@ -86,15 +109,29 @@ fn lines(messages: &[String]) -> impl Iterator<Item = &str> {
     messages.iter().flat_map(|message| message.lines())
 }
 
+fn read_version() -> String {
+    format!("{} {}\n", version::name(), version::short())
+}
+
 fn program() -> String {
     crate::cli::common::usage::program_name(std::env::args_os().next().as_deref())
 }
 
-/// The request that the words describe, with its script. `None` if they ask for help.
-fn request(words: &[String], caller: &Caller) -> Result<Option<Request>, CliError> {
+/// What the words ask for.
+enum Asked {
+    Help,
+    Version,
+    Job(Box<Request>),
+}
+
+/// The request that the words describe, with its script.
+fn request(words: &[String], caller: &Caller) -> Result<Asked, CliError> {
     let (line, arguments) = options::parse(words, &Place::CommandLine).map_err(CliError::usage)?;
     if line.iter().any(|setting| matches!(setting.name, "help" | "usage")) {
-        return Ok(None);
+        return Ok(Asked::Help);
+    }
+    if line.iter().any(|setting| setting.name == "version") {
+        return Ok(Asked::Version);
     }
     let wrapped = line.iter().rev().find(|setting| setting.name == "wrap");
     let (name, script) = match (wrapped, arguments.first()) {
@@ -130,9 +167,10 @@ fn request(words: &[String], caller: &Caller) -> Result<Option<Request>, CliErro
             *file = format!("{directory}/{file}");
         }
     }
-    desc.user_name = caller.env.get("USER").or_else(|| caller.env.get("LOGNAME")).cloned();
+    // By the system, as in Slurm: the environment may name another user, or none.
+    desc.user_name = Some(Users::system().name(rustix::process::getuid().as_raw()));
     request.desc.environment = environment::build(&request, caller).map_err(CliError::failure)?;
-    Ok(Some(request))
+    Ok(Asked::Job(Box::new(request)))
 }
 
 /// The description that these words make for the current user. If they name no script, the script does nothing. For
@@ -144,9 +182,10 @@ pub(super) fn described(words: &[String]) -> Result<JobDescriptor, CliError> {
     if arguments.is_empty() && line.iter().all(|setting| setting.name != "wrap") {
         words.insert(0, "--wrap=true".to_owned());
     }
-    let request = request(&words, &Caller::current()?)?;
-    let request = request.ok_or_else(|| CliError::usage("these options ask for help"))?;
-    Ok(request.desc)
+    match request(&words, &Caller::current()?)? {
+        Asked::Job(request) => Ok(request.desc),
+        Asked::Help | Asked::Version => Err(CliError::usage("these options ask for help")),
+    }
 }
 
 fn read(file: &str, caller: &Caller) -> Result<String, CliError> {
@@ -286,8 +325,8 @@ fn depend(jobspec: &mut Value, more: &[Value]) -> Result<(), JobspecError> {
     path::set(jobspec, DEPENDENCIES, all.into())
 }
 
-/// Replaces the patterns of arrays in the name of a file: `%a` by the index, padded to the width of `%4a`,
-/// and `%A` by the id of the array.
+/// Replaces the patterns of arrays in the name of a file: `%a` by the index, padded to the width of `%4a`, `%b` by the
+/// last digit of the index, and `%A` by the id of the array.
 fn of_part(name: &str, part: &Part<'_>) -> String {
     let mut text = String::new();
     let mut rest = name;
@@ -298,6 +337,7 @@ fn of_part(name: &str, part: &Part<'_>) -> String {
         let width = width.parse::<usize>().unwrap_or(0).min(10);
         let number = match (letter.chars().next(), part.array) {
             (Some('a'), _) => Some(u64::from(part.index)),
+            (Some('b'), _) => Some(u64::from(part.index % 10)),
             (Some('A'), Some(array)) => Some(array.as_u64()),
             _ => None,
         };
@@ -321,10 +361,10 @@ fn of_part(name: &str, part: &Part<'_>) -> String {
 }
 
 /// Submits the job, or the jobs of an array, and prints the id of the first.
-async fn submit(request: &Request, caller: &Caller) -> Result<u8, CliError> {
+async fn submit(request: &Request, caller: &Caller, single: &[JobId]) -> Result<u8, CliError> {
     let client = Client::connect().await?;
     let asked = dependencies(&request.desc.to_jobspec().map_err(CliError::failure)?);
-    let more = whole_array::others(&client, &asked).await;
+    let more = arrays::others(&client, &asked, single).await;
     let ids = match &request.array {
         None => {
             let (id, messages) = send(&client, submission(request, caller, None, &more)?).await?;
@@ -384,7 +424,7 @@ async fn submit_array(
         // If N jobs may run at once, each waits for the job that is N before it.
         let before = indexes.at_once.and_then(|most| number.checked_sub(most));
         let after = before.and_then(|before| ids.get(before));
-        let after = after.map(|id| whole_array::additional("afterany", &id.as_u64().to_string()));
+        let after = after.map(|id| arrays::additional("afterany", &id.as_u64().to_string()));
         let more: Vec<Value> = more.iter().cloned().chain(after).collect();
         match send(client, submission(request, caller, Some(&part), &more)?).await {
             Ok((id, messages)) => {

@@ -1,4 +1,4 @@
-//! The options of Slurm's `sbatch`: their names, and how they are read from a command line, from the
+//! The options of Slurm's `sbatch` and `srun`: their names, and how they are read from a command line, from the
 //! environment and from the `#SBATCH` lines of a script.
 //!
 //! All three are read by the same rules into settings in the order of precedence, so that the last of two settings of
@@ -44,9 +44,9 @@ pub(super) struct Setting {
 }
 
 macro_rules! options {
-    ($($name:literal $($short:literal)?: $takes:expr, $variable:literal, $help:literal;)*) => {
-        /// All options, by their long names.
-        pub(super) const OPTIONS: &[Spec] = {
+    ($(#[$doc:meta])* $table:ident: $($name:literal $($short:literal)?: $takes:expr, $variable:literal, $help:literal;)*) => {
+        $(#[$doc])*
+        const $table: &[Spec] = {
             use Takes::{Nothing, Optional, Value};
             &[$(
             Spec { name: $name, short: options!(@short $($short)?), takes: $takes, variable: $variable, help: $help },
@@ -58,11 +58,14 @@ macro_rules! options {
 }
 
 options! {
+    /// The options of `sbatch`, by their long names.
+    OPTIONS:
     "account" 'A': Value("NAME"), "SBATCH_ACCOUNT", "Account to charge";
     "acctg-freq": Value("LIST"), "SBATCH_ACCTG_FREQ", "How often accounting samples the job";
     "array" 'a': Value("INDEXES"), "SBATCH_ARRAY_INX", "Submit a job for each index: 0-7, 1,3,5, 0-9:2, 0-99%10";
     "batch": Value("FEATURES"), "SBATCH_BATCH", "Features of the node of the script";
     "bb": Value("SPEC"), "", "Burst buffer";
+    "bbf": Value("FILE"), "", "File that describes a burst buffer";
     "begin" 'b': Value("TIME"), "", "Earliest start: now+1hour, 16:00, 2030-01-20T12:34, tomorrow";
     "chdir" 'D': Value("DIR"), "SBATCH_CHDIR", "Working directory";
     "cluster-constraint": Value("LIST"), "", "Features of the cluster";
@@ -70,6 +73,7 @@ options! {
     "comment": Value("TEXT"), "SBATCH_COMMENT", "Comment";
     "constraint" 'C': Value("LIST"), "SBATCH_CONSTRAINT", "Features that nodes must have: a&b, a|b, (a|b)&!c";
     "container": Value("PATH"), "SBATCH_CONTAINER", "OCI container bundle";
+    "consolidate-segments": Nothing, "", "No effect: where segments are";
     "contiguous": Nothing, "", "Contiguous nodes";
     "core-spec" 'S': Value("N"), "SBATCH_CORE_SPEC", "Cores kept for the system";
     "cores-per-socket": Value("N"), "", "Cores of each socket";
@@ -124,8 +128,9 @@ options! {
     "ntasks-per-gpu": Value("N"), "SBATCH_NTASKS_PER_GPU", "Tasks for each GPU";
     "ntasks-per-node": Value("N"), "", "Tasks on each node";
     "ntasks-per-socket": Value("N"), "", "Tasks on each socket";
+    "oom-kill-step": Optional("0|1", "1"), "SBATCH_OOM_KILL_STEP", "No effect: what ends when memory is short";
     "open-mode": Value("append|truncate"), "SBATCH_OPEN_MODE", "Append to output files, or replace them";
-    "output" 'o': Value("FILE"), "SBATCH_OUTPUT", "File for standard output; %j is the job, %x its name";
+    "output" 'o': Value("FILE"), "SBATCH_OUTPUT", "File for standard output; %j is the job, %x its name, %u the user";
     "overcommit" 'O': Nothing, "SBATCH_OVERCOMMIT", "Several tasks on a CPU";
     "oversubscribe" 's': Nothing, "", "Other jobs may be on the nodes";
     "parsable": Nothing, "", "Print only the job id";
@@ -144,6 +149,7 @@ options! {
     "signal": Value("[R][B:]SIG[@SECONDS]"), "SBATCH_SIGNAL", "Send a signal before the end";
     "sockets-per-node": Value("N"), "", "Sockets of each node";
     "spread-job": Nothing, "SBATCH_SPREAD_JOB", "Use many nodes";
+    "spread-segments": Nothing, "", "No effect: where segments are";
     "switches": Value("N[@MINUTES]"), "SBATCH_REQ_SWITCH", "Most network switches";
     "test-only": Nothing, "", "Check script and options and print the jobspec; submit nothing";
     "thread-spec": Value("N"), "SBATCH_THREAD_SPEC", "Threads kept for the system";
@@ -151,30 +157,115 @@ options! {
     "time" 't': Value("TIME"), "SBATCH_TIMELIMIT", "Time limit: minutes, HH:MM:SS, D-HH:MM:SS, UNLIMITED";
     "time-min": Value("TIME"), "", "Least time limit";
     "tmp": Value("SIZE"), "", "Temporary disk of each node";
+    "tres-bind": Value("SPEC"), "", "How tasks are bound to resources";
     "usage": Nothing, "", "Print this help";
     "use-min-nodes": Nothing, "SBATCH_USE_MIN_NODES", "Use few nodes";
     "verbose" 'v': Nothing, "", "Say what has no effect here (repeatable)";
+    "version" 'V': Nothing, "", "Print the version";
     "wait" 'W': Nothing, "SBATCH_WAIT", "Wait for the job, and exit with its exit code";
     "wait-all-nodes": Value("0|1"), "SBATCH_WAIT_ALL_NODES", "Start when all nodes are ready";
     "wckey": Value("KEY"), "SBATCH_WCKEY", "Workload characterization key";
     "wrap": Value("COMMAND"), "", "Run a command of the shell in place of a script";
 }
 
+options! {
+    /// The options that only `srun` has, or that mean something else there.
+    OF_SRUN:
+    "bcast": Optional("DEST", ""), "", "No effect: all nodes see the program";
+    "compress": Optional("TYPE", ""), "", "No effect: nothing is copied";
+    "disable-status" 'X': Nothing, "", "No effect: Ctrl-C cancels";
+    "exact": Nothing, "", "No effect: steps get what they ask for";
+    "immediate" 'I': Optional("SECONDS", ""), "", "No effect: the command waits for resources";
+    "kill-on-bad-exit" 'K': Optional("0|1", "1"), "SLURM_KILL_BAD_EXIT", "The first task that fails ends the others";
+    "label" 'l': Nothing, "SLURM_LABELIO", "Begin lines with the rank of their task";
+    "mpi": Value("TYPE"), "", "No effect: PMI is always there";
+    "multi-prog": Nothing, "", "Run the programs that a file names for the tasks";
+    "overlap": Nothing, "", "No effect: steps share the resources of their job";
+    "preserve-env" 'E': Nothing, "", "No effect: the step's own sizes are set";
+    "pty": Optional("FILE", ""), "", "Run in a terminal";
+    "quit-on-interrupt": Nothing, "", "No effect: Ctrl-C cancels";
+    "send-libs": Optional("yes|no", ""), "", "No effect: nothing is copied";
+    "slurmd-debug": Value("LEVEL"), "", "No effect: there is no slurmd";
+    "threads" 'T': Value("N"), "", "No effect: one process starts all tasks";
+    "unbuffered" 'u': Nothing, "", "No effect: output is never buffered";
+    "wait" 'W': Value("SECONDS"), "", "How long tasks may go on after the first has ended; 0 for no limit";
+}
+
+/// The options of `sbatch` that `srun` doesn't have.
+const NOT_OF_SRUN: &[&str] = &[
+    "array",
+    "batch",
+    "export-file",
+    "get-user-env",
+    "ignore-pbs",
+    "no-requeue",
+    "parsable",
+    "requeue",
+    "test-only",
+    "wait-all-nodes",
+    "wrap",
+];
+
+/// Options of `srun` that are refused.
+const REFUSED_OF_SRUN: &[(&str, &str)] = &[
+    ("epilog", "run it after the command"),
+    ("external-launcher", "steps start their tasks themselves"),
+    ("het-group", "heterogeneous jobs don't exist here"),
+    ("jobid", "steps run in the job that calls srun"),
+    ("no-allocate", "every command is a job or a step of one"),
+    ("prolog", "run it before the command"),
+    ("relative", "steps run where there is room in the job"),
+    ("task-epilog", "run it in the command"),
+    ("task-prolog", "run it in the command"),
+    ("x11", "no X11 is forwarded here"),
+];
+
+/// The options of a command.
+pub(super) struct Syntax {
+    /// Options that come before those of the same name in `then`.
+    first: &'static [Spec],
+    then: &'static [Spec],
+    /// What it lacks of `then`.
+    without: &'static [&'static str],
+    refused: [&'static [(&'static str, &'static str)]; 2],
+}
+
+/// The options of `sbatch`.
+const SBATCH: Syntax = Syntax { first: &[], then: OPTIONS, without: &[], refused: [REFUSED, &[]] };
+
+/// The options of `srun`.
+pub(super) const SRUN: Syntax = Syntax {
+    first: OF_SRUN,
+    then: OPTIONS,
+    without: NOT_OF_SRUN,
+    refused: [REFUSED, REFUSED_OF_SRUN],
+};
+
 /// Options of Slurm that are refused: if they were ignored, the job would do something other than the user expects.
 const REFUSED: &[(&str, &str)] = &[
     ("uid", "jobs run as the user who submits them"),
     ("gid", "jobs run with the groups of the user who submits them"),
+    ("container-id", "jobs run in no container: put the runtime's command into the script"),
     ("context", "jobs have no SELinux context here"),
     ("tres-per-task", "use --gpus-per-task"),
     ("stepmgr", "steps are jobs of a manager here"),
     ("resv-ports", "no ports are reserved here"),
 ];
 
-/// Reads the options at the start of a list of words. Returns the settings and the remaining words.
+/// Reads the options of `sbatch` at the start of a list of words. Returns the settings and the remaining words.
 ///
 /// # Errors
 /// [`OptionError`].
 pub(super) fn parse<'w>(
+    words: &'w [String],
+    place: &Place,
+) -> Result<(Vec<Setting>, &'w [String]), OptionError> {
+    parse_as(&SBATCH, words, place)
+}
+
+/// As [`parse`], for the options of another command.
+pub(super) fn parse_as<'w>(
+    syntax: &Syntax,
     words: &'w [String],
     place: &Place,
 ) -> Result<(Vec<Setting>, &'w [String]), OptionError> {
@@ -195,7 +286,7 @@ pub(super) fn parse<'w>(
                 Some((name, value)) => (name, Some(value)),
                 None => (long, None),
             };
-            let spec = find(name).map_err(refused)?;
+            let spec = syntax.find(name).map_err(refused)?;
             let name = Name::Long(spec.name);
             let value = match (spec.takes, value) {
                 (Takes::Nothing, Some(_)) => return Err(refused(OptionFault::TakesNoValue(name))),
@@ -209,7 +300,7 @@ pub(super) fn parse<'w>(
             let mut letters = letters;
             while let Some(letter) = letters.chars().next() {
                 letters = letters.get(letter.len_utf8()..).unwrap_or_default();
-                let spec = OPTIONS.iter().find(|spec| spec.short == Some(letter));
+                let spec = syntax.specs().find(|spec| spec.short == Some(letter));
                 let unknown = || refused(OptionFault::Unknown(format!("-{letter}")));
                 let spec = spec.ok_or_else(unknown)?;
                 let name = Name::Short(letter);
@@ -230,6 +321,10 @@ pub(super) fn parse<'w>(
         }
         rest = next;
     }
+    // On the command line, it separates the components of a heterogeneous job.
+    if rest.first().is_some_and(|word| word == ":") {
+        return Err(refused(OptionFault::Heterogeneous(":")));
+    }
     Ok((settings, rest))
 }
 
@@ -243,34 +338,45 @@ fn take<'w>(
     Ok(word)
 }
 
-/// The option of this name, or of the only name that begins with it.
-fn find(name: &str) -> Result<&'static Spec, OptionFault> {
-    if let Some(spec) = OPTIONS.iter().find(|spec| spec.name == name) {
-        return Ok(spec);
+impl Syntax {
+    fn specs(&self) -> impl Iterator<Item = &'static Spec> {
+        let (first, without) = (self.first, self.without);
+        let then = self.then.iter().filter(move |spec| {
+            !without.contains(&spec.name) && first.iter().all(|other| other.name != spec.name)
+        });
+        first.iter().chain(then)
     }
-    if let Some((name, reason)) = REFUSED.iter().find(|(refused, _)| *refused == name) {
-        return Err(OptionFault::Refused { name, reason });
-    }
-    let matching: Vec<&Spec> =
-        OPTIONS.iter().filter(|spec| !name.is_empty() && spec.name.starts_with(name)).collect();
-    match matching.as_slice() {
-        [spec] => Ok(spec),
-        [] => Err(match meant(name) {
-            Some(meant) => OptionFault::Misspelled { given: name.to_owned(), meant },
-            None => OptionFault::Unknown(format!("--{name}")),
-        }),
-        several => {
-            let names = several.iter().map(|spec| spec.name).collect();
-            Err(OptionFault::Ambiguous { given: name.to_owned(), names })
+
+    /// The option of this name, or of the only name that begins with it.
+    fn find(&self, name: &str) -> Result<&'static Spec, OptionFault> {
+        if let Some(spec) = self.specs().find(|spec| spec.name == name) {
+            return Ok(spec);
+        }
+        let mut refused = self.refused.into_iter().flatten();
+        if let Some((name, reason)) = refused.find(|(refused, _)| *refused == name) {
+            return Err(OptionFault::Refused { name, reason });
+        }
+        let matching: Vec<&Spec> =
+            self.specs().filter(|spec| !name.is_empty() && spec.name.starts_with(name)).collect();
+        match matching.as_slice() {
+            [spec] => Ok(spec),
+            [] => Err(match self.meant(name) {
+                Some(meant) => OptionFault::Misspelled { given: name.to_owned(), meant },
+                None => OptionFault::Unknown(format!("--{name}")),
+            }),
+            several => {
+                let names = several.iter().map(|spec| spec.name).collect();
+                Err(OptionFault::Ambiguous { given: name.to_owned(), names })
+            }
         }
     }
-}
 
-/// The option that was probably meant. Of two equally near ones, the one with the same first letter.
-fn meant(name: &str) -> Option<&'static str> {
-    let names = || OPTIONS.iter().map(|spec| spec.name);
-    let same = |known: &&str| known.chars().next() == name.chars().next();
-    nearest(name, names().filter(same).chain(names()))
+    /// The option that was probably meant. Of two equally near ones, the one with the same first letter.
+    fn meant(&self, name: &str) -> Option<&'static str> {
+        let names = || self.specs().map(|spec| spec.name);
+        let same = |known: &&str| known.chars().next() == name.chars().next();
+        nearest(name, names().filter(same).chain(names()))
+    }
 }
 
 /// The settings that variables of the environment make.
@@ -294,7 +400,22 @@ pub(super) fn help(program: &str) -> String {
          Options are also read from lines of the script that begin with #SBATCH, and from the environment.\n\
          The command line comes first, then the environment, then the script.\n\nOptions:\n"
     );
-    for spec in OPTIONS {
+    list(&SBATCH, &mut text);
+    text
+}
+
+/// The help text of `srun`.
+pub(super) fn help_of_srun(program: &str) -> String {
+    let mut text = format!(
+        "Run a command as a job, or inside a job as a step of it\n\n\
+         Usage: {program} srun [OPTIONS] COMMAND [ARGS]...\n\nOptions:\n"
+    );
+    list(&SRUN, &mut text);
+    text
+}
+
+fn list(syntax: &Syntax, text: &mut String) {
+    for spec in syntax.specs() {
         let short = spec.short.map_or_else(|| "    ".to_owned(), |short| format!("-{short}, "));
         let value = match spec.takes {
             Takes::Nothing => String::new(),
@@ -304,7 +425,6 @@ pub(super) fn help(program: &str) -> String {
         let left = format!("{short}--{}{value}", spec.name);
         let _ = writeln!(text, "  {left:<36} {}", spec.help);
     }
-    text
 }
 
 #[cfg(test)]
@@ -357,6 +477,7 @@ mod tests {
         assert_eq!(refused("-Z"), "unknown option -Z: see --help");
         assert_eq!(refused("--hold=1"), "--hold takes no value");
         assert_eq!(refused("-n"), "-n needs a value: N");
+        assert!(refused("-n1 : -n2 job.sh").starts_with("heterogeneous jobs (:) don't exist here"));
         assert_eq!(
             refused("--uid=0"),
             "--uid can't be used: jobs run as the user who submits them"
@@ -365,12 +486,16 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_in_order() {
-        assert!(OPTIONS.windows(2).all(|pair| pair[0].name < pair[1].name));
-        let mut shorts: Vec<char> = OPTIONS.iter().filter_map(|spec| spec.short).collect();
-        let count = shorts.len();
-        shorts.sort_unstable();
-        shorts.dedup();
-        assert_eq!(shorts.len(), count);
+        for table in [OPTIONS, OF_SRUN] {
+            assert!(table.windows(2).all(|pair| pair[0].name < pair[1].name));
+        }
+        for syntax in [SBATCH, SRUN] {
+            let mut shorts: Vec<char> = syntax.specs().filter_map(|spec| spec.short).collect();
+            let count = shorts.len();
+            shorts.sort_unstable();
+            shorts.dedup();
+            assert_eq!(shorts.len(), count);
+        }
     }
 
     #[test]

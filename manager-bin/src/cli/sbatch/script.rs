@@ -97,6 +97,11 @@ pub(super) fn settings(name: &str, script: &str) -> Result<Vec<Setting>, OptionE
             Err(_) => return Err(OptionError { place, fault: OptionFault::OpenQuote }),
         };
         let (found, rest) = parse(&words, &place)?;
+        // Such a line stands alone: it ends the options of a component.
+        let heterogeneous = ["hetjob", "packjob"].into_iter().find(|word| words == [*word]);
+        if let Some(word) = heterogeneous {
+            return Err(OptionError { place, fault: OptionFault::Heterogeneous(word) });
+        }
         if let Some(word) = rest.first() {
             return Err(OptionError { place, fault: OptionFault::Word(word.clone()) });
         }
@@ -130,6 +135,10 @@ mod tests {
             refused("-n 4 x"),
             "job.sh:2: unexpected word 'x': #SBATCH lines have only options"
         );
+        for word in ["hetjob", "packjob"] {
+            let named = format!("job.sh:2: heterogeneous jobs ({word}) don't exist here: ");
+            assert!(refused(word).starts_with(&named), "{}", refused(word));
+        }
         assert_eq!(refused("-J 'a"), "job.sh:2: a quote isn't closed");
         assert_eq!(refused("-n"), "job.sh:2: -n needs a value: N");
     }

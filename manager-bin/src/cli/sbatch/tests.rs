@@ -4,6 +4,14 @@ use serde_json::json;
 
 use super::*;
 
+/// The request of words that ask for a job.
+fn asked(words: &[String], caller: &Caller) -> Result<Request, CliError> {
+    match request(words, caller)? {
+        Asked::Job(request) => Ok(*request),
+        Asked::Help | Asked::Version => panic!("{words:?}"),
+    }
+}
+
 /// The jobspecs for a script and the words of a command line.
 fn jobspec_of(script: &str, words: &str, env: &[(&str, &str)]) -> Result<Value, CliError> {
     let dir = tempfile::tempdir().unwrap();
@@ -11,7 +19,7 @@ fn jobspec_of(script: &str, words: &str, env: &[(&str, &str)]) -> Result<Value, 
     let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let caller = Caller { cwd: dir.path().into(), env: env.collect(), ..Caller::default() };
     let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
-    let request = request(&words, &caller)?.unwrap();
+    let request = asked(&words, &caller)?;
     let jobspec = first_jobspec(&request, &caller)?;
     Ok(jobspec.unwrap())
 }
@@ -103,7 +111,7 @@ fn propagate_chooses_resource_limits() {
     let caller = Caller { cwd: dir.path().into(), rlimits, ..Caller::default() };
     let limits = |words: &str| {
         let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
-        let request = request(&words, &caller)?.unwrap();
+        let request = asked(&words, &caller)?;
         let jobspec = first_jobspec(&request, &caller)?.unwrap();
         Ok::<Value, CliError>(system(&jobspec)["shell"]["options"]["rlimit"].clone())
     };
@@ -128,7 +136,7 @@ fn propagate_chooses_resource_limits() {
 #[test]
 fn options_without_effect_are_named_once() {
     let words = ["--hint=multithread", "--get-user-env", "--hint=compute_bound", "--wrap=x"];
-    let request = request(&words.map(str::to_owned), &Caller::default()).unwrap().unwrap();
+    let request = asked(&words.map(str::to_owned), &Caller::default()).unwrap();
     assert_eq!(request.warnings, ["warning: --hint, --get-user-env have no effect here"]);
 }
 
@@ -136,10 +144,10 @@ fn options_without_effect_are_named_once() {
 fn the_jobs_of_an_array_wait_for_alternatives_and_for_each_other() {
     let words = ["-a", "1-2%1", "-d", "afterok:5?afterok:6", "--wrap=x"];
     let caller = Caller::default();
-    let request = request(&words.map(str::to_owned), &caller).unwrap().unwrap();
+    let request = asked(&words.map(str::to_owned), &caller).unwrap();
     let indexes = request.array.as_ref().unwrap();
     let part = Part { indexes, index: 2, array: Some(JobId::new(7)) };
-    let more = [whole_array::additional("afterany", "7")];
+    let more = [arrays::additional("afterany", "7")];
     let submission = submission(&request, &caller, Some(&part), &more).unwrap();
     let jobspec = submission.jobspec.and_then(|mut jobspec| jobspec.made().map(mem::take)).unwrap();
     let expected = json!([{"scheme": "any-of", "value": "afterok:5|afterok:6"},

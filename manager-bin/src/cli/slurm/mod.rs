@@ -13,6 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
+use crate::cli::slurm_commands::install;
 use crate::users;
 
 const COMMAND: &str = "slurm";
@@ -29,6 +30,8 @@ pub(crate) struct SlurmArgs {
 enum SlurmCommand {
     /// Say what a job_submit.lua uses, and how it is served here
     Explain(explain::ExplainArgs),
+    /// Write commands with Slurm's names, which call this program, into a directory for PATH
+    Install(install::InstallArgs),
     /// Run a job_submit.lua on a described job, and print what it did
     Try(attempt::TryArgs),
 }
@@ -38,6 +41,7 @@ pub(crate) fn run(args: SlurmArgs) -> ExitCode {
     session::run(COMMAND, Family::Script, async {
         let (text, good) = match args.command {
             SlurmCommand::Explain(args) => explain::explain(&args)?,
+            SlurmCommand::Install(args) => (install::install(&args)?, true),
             SlurmCommand::Try(args) => {
                 let requester = users::requester(args.uid()).await;
                 let file = args.file().display().to_string();

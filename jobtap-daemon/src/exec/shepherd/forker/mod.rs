@@ -20,7 +20,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
 use std::rc::Rc;
 
-use jobtap_core::job::JobId;
+use jobtap_core::job::{JobId, Reach};
 use rustix::cmsg_space;
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
@@ -192,12 +192,12 @@ impl Forker {
         self.send(&ForkerRequest::Spawn { number, files, task: Box::new(task) }, &passed)
     }
 
-    /// Sends a signal to the process of a task and to its group. Returns false if it isn't the forker's child.
-    pub(super) fn signal(&mut self, pid: Pid, signal: Signal) -> bool {
+    /// Sends a signal to the process of a task, and possibly to its group. Returns false if it isn't the forker's child.
+    pub(super) fn signal(&mut self, pid: Pid, signal: Signal, reach: Reach) -> bool {
         if !self.process.as_ref().is_some_and(|process| process.children.contains(&pid)) {
             return false;
         }
-        let request = ForkerRequest::Signal { pid: pid.as_raw_pid(), signal };
+        let request = ForkerRequest::Signal { pid: pid.as_raw_pid(), signal, reach };
         // Fails only if the forker is gone; then the signal comes too late.
         self.send(&request, &[]).is_ok()
     }

@@ -147,10 +147,10 @@ impl ForkerProcess {
             ForkerRequest::Spawn { number, files: uses, task } => {
                 self.spawn(number, *task, uses, files).await;
             }
-            ForkerRequest::Signal { pid, signal } => {
+            ForkerRequest::Signal { pid, signal, reach } => {
                 let pid = Pid::from_raw(pid).filter(|pid| self.jobs.is_running(*pid));
                 if let Some(pid) = pid {
-                    signal_task(pid, signal);
+                    signal_task(pid, signal, reach);
                 }
             }
             ForkerRequest::CloseInput { pid } => {

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use jobtap_core::job::JobId;
+use jobtap_core::job::{JobId, Reach};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
@@ -21,11 +21,13 @@ pub(super) enum ForkerRequest {
     Begin,
     /// Start the process of a task, and report it with this number. `files` describes the files that come along.
     Spawn { number: u64, files: Vec<FileUse>, task: Box<Spawn> },
-    /// Send a signal to the process of a task and to its process group, unless it was reported as exited.
+    /// Send a signal to the process of a task, and possibly to its process group, unless it was reported as exited.
     Signal {
         pid: i32,
         #[serde(with = "crate::exec::signals::by_number")]
         signal: Signal,
+        #[serde(default)]
+        reach: Reach,
     },
     /// Close the end of this task's input, since the input has ended.
     CloseInput { pid: i32 },

@@ -19,7 +19,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use jobtap_core::engine::{ExecEvent, RaisedException};
-use jobtap_core::job::{JobId, TaskMap};
+use jobtap_core::job::{JobId, Reach, TaskMap};
 use jobtap_core::resource::Idset;
 use rustix::process::{Pid, Signal};
 use serde_json::{Map, Value, json};
@@ -196,7 +196,7 @@ impl Job {
 
     /// Enters the state of a job whose tasks were all started. Returns the signals to send to them, and, if one of them
     /// has exited already, how long the others may go on.
-    pub(super) fn launched(&mut self) -> (Vec<Signal>, Option<Duration>) {
+    pub(super) fn launched(&mut self) -> (Vec<(Signal, Reach)>, Option<Duration>) {
         let state = std::mem::replace(&mut self.state, State::Running);
         let State::Launching(launch) = state else { return (Vec::new(), None) };
         self.log_start();

@@ -6,6 +6,7 @@
 //!    └────────────┴────────────┴► Ending
 //! ```
 
+use jobtap_core::job::Reach;
 use std::path::PathBuf;
 
 use rustix::io::Errno;
@@ -45,7 +46,7 @@ pub(in crate::exec::shepherd) struct Plan {
     /// The CPUs and GPUs of its tasks.
     pub(in crate::exec::shepherd) devices: Devices,
     /// Signals to send when all tasks are started.
-    pub(in crate::exec::shepherd) signals: Vec<Signal>,
+    pub(in crate::exec::shepherd) signals: Vec<(Signal, Reach)>,
 }
 
 /// A launch whose shared files are open.

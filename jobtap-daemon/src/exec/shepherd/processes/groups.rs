@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use jobtap_core::job::JobId;
+use jobtap_core::job::{JobId, Reach};
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
 use super::super::forker::Forker;
@@ -24,8 +24,8 @@ pub(in crate::exec::shepherd) fn signal_groups(
     signal: Signal,
 ) -> HashSet<Pid> {
     for (pid, _) in tasks.running() {
-        if !forker.signal(pid, signal) {
-            signal_task(pid, signal);
+        if !forker.signal(pid, signal, Reach::Group) {
+            signal_task(pid, signal, Reach::Group);
         }
     }
     let left = tasks.left.iter().filter(|group| group.is_kept());

@@ -15,6 +15,7 @@ use crate::cli::common::session;
 use crate::daemon::config;
 use crate::daemon::config::check::{Finding, check};
 use crate::daemon::config::place::{self, Step};
+use crate::daemon::config::slurm_file;
 use crate::files::input;
 use crate::shown;
 
@@ -24,9 +25,19 @@ use crate::shown;
     after_help = "A manager need not run. The plugins are those that are linked into this program."
 )]
 pub(super) struct CheckArgs {
+    /// What reads the files: a manager, or plugins inside a real Slurm, whose file is jobtap.toml
+    #[arg(long, value_name = "HOST", value_enum, default_value = "manager")]
+    host: Reader,
     /// TOML or JSON files, or directories of such files; later ones override earlier ones
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
+}
+
+/// What reads a configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Reader {
+    Manager,
+    Slurm,
 }
 
 /// A file with its text.
@@ -37,7 +48,7 @@ struct Source {
     document: Option<Document<String>>,
 }
 
-/// Runs the command. The exit code is 1 if a manager would not start with these files.
+/// Runs the command. The exit code is 1 if a manager, or slurmctld with plugins, would not start with these files.
 pub(super) fn run(args: &CheckArgs) -> Result<u8, CliError> {
     let (mut whole, mut sources, mut problems) =
         (Value::Object(Map::new()), Vec::new(), Vec::new());
@@ -58,7 +69,10 @@ pub(super) fn run(args: &CheckArgs) -> Result<u8, CliError> {
             true => path.clone(),
             false => path.parent().unwrap_or(Path::new("")).to_owned(),
         });
-        let found = check(&whole, directory.as_deref());
+        let found = match args.host {
+            Reader::Manager => check(&whole, directory.as_deref()),
+            Reader::Slurm => slurm_file::check(&whole, directory.as_deref()),
+        };
         problems.extend(found.iter().map(|finding| shown_in(finding, &sources)));
     }
     problems

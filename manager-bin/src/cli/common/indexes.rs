@@ -10,15 +10,15 @@ const LARGEST: u32 = 4_000_000;
 
 /// The indexes of an array, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Indexes {
-    pub(super) all: Vec<u32>,
+pub(in crate::cli) struct Indexes {
+    pub(in crate::cli) all: Vec<u32>,
     /// The maximum number of jobs that run at once; `None` for no limit.
-    pub(super) at_once: Option<usize>,
+    pub(in crate::cli) at_once: Option<usize>,
 }
 
 /// A text that makes no array.
 #[derive(Debug, PartialEq, Eq, Error)]
-pub(super) enum IndexError {
+pub(in crate::cli) enum IndexError {
     #[error("'{0}' after % must be a number above 0")]
     AtOnce(String),
     #[error("'{0}' is no index: use N, N-M or N-M:STEP")]
@@ -34,7 +34,7 @@ impl Indexes {
     ///
     /// # Errors
     /// [`IndexError`].
-    pub(super) fn parse(text: &str) -> Result<Self, IndexError> {
+    pub(in crate::cli) fn parse(text: &str) -> Result<Self, IndexError> {
         let (list, at_once) = match text.split_once('%') {
             Some((list, most)) => match most.parse::<usize>() {
                 Ok(most) if most > 0 => (list, Some(most)),
@@ -72,7 +72,7 @@ impl Indexes {
     }
 
     /// The difference of the first two indexes, as `SLURM_ARRAY_TASK_STEP` has it.
-    pub(super) fn step(&self) -> u32 {
+    pub(in crate::cli) fn step(&self) -> u32 {
         match self.all.as_slice() {
             [first, second, ..] => second - first,
             _ => 1,

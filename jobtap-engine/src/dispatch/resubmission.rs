@@ -1,0 +1,42 @@
+//! Jobs that are submitted again.
+//!
+//! A job can't go back to an earlier state (RFC 21), so where Slurm requeues a job this manager submits an identical
+//! one, which names the first.
+
+use serde_json::{Value, json};
+
+use crate::api::{Effect, Resubmission};
+use crate::job::Urgency;
+use crate::jobs::Record;
+use crate::jobspec::{JobspecError, path};
+use crate::turn::Turn;
+
+/// The jobspec paths at which a resubmitted job has the id of the job that it replaces, and the number of
+/// resubmissions.
+const REQUEUED: &str = "attributes.system.slurm.requeue_of";
+const RESTARTS: &str = "attributes.system.slurm.restart_cnt";
+
+/// The number of times that the job will have been submitted again if it is submitted again now.
+pub(crate) fn attempts(record: &Record) -> u64 {
+    let earlier = path::get(record.job.jobspec().value(), RESTARTS).and_then(Value::as_u64);
+    earlier.unwrap_or(0) + 1
+}
+
+/// Submits an identical job with this urgency.
+///
+/// # Errors
+/// [`JobspecError`] if the jobspec has no room for the note about the first job.
+pub(crate) fn submit_again(
+    turn: &mut Turn,
+    record: &Record,
+    urgency: Urgency,
+) -> Result<(), JobspecError> {
+    let job = &record.job;
+    let mut jobspec = job.jobspec().value().clone();
+    path::set(&mut jobspec, REQUEUED, json!(job.id().to_string()))?;
+    path::set(&mut jobspec, RESTARTS, attempts(record).into())?;
+    let (of, userid, flags) = (job.id(), job.userid(), job.flags());
+    let resubmission = Resubmission { of, userid, urgency, flags, jobspec };
+    turn.effects.after.push(Effect::Resubmit(Box::new(resubmission)));
+    Ok(())
+}

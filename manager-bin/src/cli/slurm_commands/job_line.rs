@@ -1,0 +1,238 @@
+//! A job as `squeue` and `scontrol show job` show it, in Slurm's words.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use jobtap_core::job::{JobId, JobResult, State};
+use jobtap_core::jobspec::path;
+use jobtap_core::slurm::JobDescriptor;
+use serde_json::Value;
+
+use crate::cli::accounting;
+use crate::cli::common::arrays::{Place, jobspecs};
+use crate::cli::common::message::CliError;
+use crate::cli::jobs::row::{DisplayContext, JobRow};
+use crate::client::Client;
+
+/// What Slurm shows for a text that isn't set.
+pub(super) const NULL: &str = "(null)";
+
+/// The partition of a job of a manager without queues.
+pub(super) const ANONYMOUS: &str = "default";
+
+/// What the lines of this process depend on besides the jobs.
+pub(super) fn display() -> &'static DisplayContext {
+    thread_local! {
+        // A command has one thread, and ends when it has printed its lines.
+        static DISPLAY: &'static DisplayContext = Box::leak(Box::new(accounting::display()));
+    }
+    DISPLAY.with(|display| *display)
+}
+
+/// Slurm's states of jobs, in the order in which `squeue` lists them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum JobState {
+    Pending,
+    Running,
+    Completing,
+    Completed,
+    Failed,
+    Cancelled,
+    Timeout,
+}
+
+impl JobState {
+    pub(super) const ALL: [Self; 7] = [
+        Self::Pending,
+        Self::Running,
+        Self::Completing,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelled,
+        Self::Timeout,
+    ];
+
+    /// Slurm's word.
+    pub(super) fn long(self) -> &'static str {
+        match self {
+            Self::Pending => "PENDING",
+            Self::Running => "RUNNING",
+            Self::Completing => "COMPLETING",
+            Self::Completed => "COMPLETED",
+            Self::Failed => "FAILED",
+            Self::Cancelled => "CANCELLED",
+            Self::Timeout => "TIMEOUT",
+        }
+    }
+
+    /// Slurm's abbreviation.
+    pub(super) fn short(self) -> &'static str {
+        match self {
+            Self::Pending => "PD",
+            Self::Running => "R",
+            Self::Completing => "CG",
+            Self::Completed => "CD",
+            Self::Failed => "F",
+            Self::Cancelled => "CA",
+            Self::Timeout => "TO",
+        }
+    }
+
+    /// The state that a word or an abbreviation in any case names.
+    pub(super) fn named(word: &str) -> Option<Self> {
+        let is = |state: &Self| {
+            word.eq_ignore_ascii_case(state.long()) || word.eq_ignore_ascii_case(state.short())
+        };
+        Self::ALL.into_iter().find(is)
+    }
+
+    /// Whether the job is inactive in this state.
+    pub(super) fn is_final(self) -> bool {
+        self > Self::Completing
+    }
+}
+
+/// A listed job, and what its jobspec adds.
+pub(super) struct JobLine {
+    pub(super) row: JobRow<'static>,
+    /// The job's place in an array.
+    pub(super) place: Option<Place>,
+    /// How often the job was submitted again.
+    pub(super) restarts: u64,
+    /// The request in Slurm's terms; `None` for a job whose jobspec the user may not read.
+    pub(super) request: Option<JobDescriptor>,
+}
+
+/// The lines of listed jobs.
+///
+/// # Errors
+/// A response describes no job.
+pub(super) async fn lines(client: &Client, jobs: Vec<Value>) -> Result<Vec<JobLine>, CliError> {
+    let rows = jobs.into_iter().map(|job| JobRow::from_json(job, display()));
+    let rows: Vec<JobRow<'static>> = rows.collect::<Result<_, _>>().map_err(CliError::failure)?;
+    let ids: Vec<JobId> = rows.iter().map(|row| row.id).collect();
+    let jobspecs = jobspecs(client, &ids).await;
+    let lines = rows.into_iter().zip(jobspecs).map(|(row, jobspec)| JobLine {
+        row,
+        place: jobspec.as_ref().and_then(Place::of_jobspec),
+        restarts: jobspec.as_ref().and_then(restarts).unwrap_or(0),
+        request: jobspec.as_ref().map(JobDescriptor::from_jobspec),
+    });
+    Ok(lines.collect())
+}
+
+fn restarts(jobspec: &Value) -> Option<u64> {
+    path::get(jobspec, "attributes.system.slurm.restart_cnt")?.as_u64()
+}
+
+impl JobLine {
+    /// `7`, or `7_3` for a job of an array.
+    pub(super) fn id(&self) -> String {
+        match self.place {
+            Some(place) => format!("{}_{}", place.array(self.row.id).as_u64(), place.index),
+            None => self.row.id.as_u64().to_string(),
+        }
+    }
+
+    /// A field of the request, or `(null)`.
+    pub(super) fn asked(&self, field: impl Fn(&JobDescriptor) -> Option<String>) -> String {
+        or_null(self.request.as_ref().and_then(field).unwrap_or_default())
+    }
+
+    pub(super) fn partition(&self) -> String {
+        match self.row.text("queue") {
+            "" => ANONYMOUS.to_owned(),
+            queue => queue.to_owned(),
+        }
+    }
+
+    pub(super) fn state(&self) -> JobState {
+        match (self.row.final_result(), self.row.state) {
+            (Some(JobResult::Completed), _) => JobState::Completed,
+            (Some(JobResult::Failed), _) => JobState::Failed,
+            (Some(JobResult::Canceled), _) => JobState::Cancelled,
+            (Some(JobResult::Timeout), _) => JobState::Timeout,
+            (None, Some(State::Run)) => JobState::Running,
+            (None, Some(State::Cleanup)) => JobState::Completing,
+            (None, _) => JobState::Pending,
+        }
+    }
+
+    /// Slurm's word for what a pending job waits for; `None` for any other job.
+    pub(super) fn reason(&self) -> &'static str {
+        match (self.row.state, self.row.int("urgency")) {
+            (Some(State::Depend), _) => match self.row.dependencies().first() {
+                Some(first) if first.starts_with("begin@") => "BeginTime",
+                Some(first) if first.starts_with("license") => "Licenses",
+                _ => "Dependency",
+            },
+            (Some(State::Priority | State::Sched), Some(0)) => "JobHeldUser",
+            (Some(State::New | State::Priority), _) => "Priority",
+            (Some(State::Sched), _) => "Resources",
+            _ => "None",
+        }
+    }
+
+    /// The hosts of a job that has some, or in parentheses what it waits for.
+    pub(super) fn hosts_or_reason(&self) -> String {
+        match self.row.text("nodelist") {
+            "" => format!("({})", self.reason()),
+            hosts => hosts.to_owned(),
+        }
+    }
+
+    /// A time, or `unknown`.
+    pub(super) fn time(&self, name: &str, unknown: &str) -> String {
+        let seconds = self.row.float(name);
+        match seconds > 0.0 {
+            true => time(seconds, &self.row.display.zone).unwrap_or_else(|| unknown.to_owned()),
+            false => unknown.to_owned(),
+        }
+    }
+
+    /// When an inactive job ended, or a job's time limit is up.
+    pub(super) fn end_time(&self, unknown: &str) -> String {
+        let name = if self.row.inactive() { "t_inactive" } else { "expiration" };
+        self.time(name, unknown)
+    }
+
+    pub(super) fn time_limit(&self) -> Option<f64> {
+        Some(self.row.float("duration")).filter(|limit| *limit > 0.0)
+    }
+
+    pub(super) fn number(&self, name: &str) -> String {
+        self.row.int(name).unwrap_or(0).to_string()
+    }
+}
+
+/// A text, or `(null)` if it is empty.
+pub(super) fn or_null(text: String) -> String {
+    if text.is_empty() { NULL.to_owned() } else { text }
+}
+
+/// A local time in Slurm's form.
+pub(super) fn time(seconds: f64, zone: &TimeZone) -> Option<String> {
+    let time = Timestamp::from_second(seconds as i64).ok()?.to_zoned(zone.clone());
+    Some(time.strftime("%Y-%m-%dT%H:%M:%S").to_string())
+}
+
+/// A duration as listings show it: `0:22`, `10:00`, `1:00:00`, `2-03:00:00`.
+pub(super) fn short_span(seconds: f64) -> String {
+    let all = seconds.max(0.0) as u64;
+    let (days, hours, minutes, seconds) = (all / 86_400, all / 3600 % 24, all / 60 % 60, all % 60);
+    match (days, hours) {
+        (0, 0) => format!("{minutes}:{seconds:02}"),
+        (0, _) => format!("{hours}:{minutes:02}:{seconds:02}"),
+        _ => format!("{days}-{hours:02}:{minutes:02}:{seconds:02}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_as_short_as_in_slurm() {
+        let shown = [22.9, 600.0, 3600.0, 183_600.0].map(short_span);
+        assert_eq!(shown, ["0:22", "10:00", "1:00:00", "2-03:00:00"]);
+    }
+}

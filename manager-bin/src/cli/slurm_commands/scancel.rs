@@ -1,0 +1,182 @@
+//! `scancel`: cancels or signals jobs by Slurm's ids and options.
+
+use std::process::ExitCode;
+
+use jobtap_core::job::{JobId, Signal, State, StateSet};
+use serde_json::Value;
+
+use super::job_line::{JobLine, JobState, display, lines};
+use super::names::{split, uids};
+use super::squeue::named;
+use crate::cli::common::arrays::Named;
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
+use crate::cli::common::usage::Family;
+use crate::client::Client;
+use crate::rpc::services::job_list::{ALL, Constraint, List, ListId};
+use crate::rpc::services::job_manager::{Kill, Raise};
+
+const COMMAND: &str = "scancel";
+
+/// Options and arguments of `scancel`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Left out: single steps (ID.STEP), -b, -i, --sibling, reservations and clusters."
+)]
+pub(crate) struct ScancelArgs {
+    /// Only jobs of these accounts
+    #[arg(short = 'A', long, value_name = "ACCOUNT,..")]
+    account: Option<String>,
+    /// With --signal: the script too, as always here
+    #[arg(short = 'f', long)]
+    full: bool,
+    /// Only the user's own jobs
+    #[arg(long)]
+    me: bool,
+    /// Only jobs with these names
+    #[arg(short = 'n', long, alias = "jobname", value_name = "NAME,..")]
+    name: Option<String>,
+    /// Only jobs on these hosts
+    #[arg(short = 'w', long, value_name = "HOSTS")]
+    nodelist: Option<String>,
+    /// Only jobs of these partitions
+    #[arg(short = 'p', long, value_name = "PARTITION,..")]
+    partition: Option<String>,
+    /// Print nothing about jobs that have ended
+    #[arg(short = 'Q', long)]
+    quiet: bool,
+    /// Send this signal in the place of canceling
+    #[arg(short = 's', long, value_name = "SIGNAL")]
+    signal: Option<Signal>,
+    /// Only jobs in this state: PENDING or RUNNING
+    #[arg(short = 't', long, value_name = "STATE")]
+    state: Option<String>,
+    /// Only jobs of these users
+    #[arg(short = 'u', long, value_name = "USER,..")]
+    user: Option<String>,
+    /// Name the jobs
+    #[arg(short = 'v', long, action = clap::ArgAction::Count)]
+    verbose: u8,
+    /// ID, or ID_3, ID_[1-4] of an array
+    #[arg(value_name = "ID")]
+    ids: Vec<String>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: ScancelArgs) -> ExitCode {
+    session::with_manager(COMMAND, Family::Slurm, |client| async move {
+        let named = named(&args.ids)?;
+        if named.is_empty() && !args.selects() {
+            return Err(CliError::failure("No job identification provided"));
+        }
+        let ids = match args.selects() {
+            true => args.selected(&client, &named).await?,
+            false => args.active(&client, &named).await?,
+        };
+        if args.verbose > 0 {
+            for id in &ids {
+                session::print_message(&format!("{COMMAND}: Terminating job {}", id.as_u64()));
+            }
+        }
+        let failed = match args.signal {
+            Some(signal) if signal != Signal::KILL => {
+                let signum = signal.number().into();
+                failures(&client, &ids, |id| Kill { id, signum }).await
+            }
+            _ => failures(&client, &ids, |id| Raise::cancel(id, String::new())).await,
+        };
+        Ok(u8::from(failed))
+    })
+}
+
+/// Sends a request for each job, and prints the refusals. Returns true if there were any.
+async fn failures<S>(client: &Client, ids: &[JobId], request: impl Fn(JobId) -> S) -> bool
+where
+    S: crate::rpc::service::Service,
+{
+    let mut failed = false;
+    for (id, response) in ids.iter().zip(client.call_all(ids.iter().map(|id| request(*id))).await) {
+        if let Err(error) = response {
+            let text = format!("Kill job error on job id {}: {error}", id.as_u64());
+            session::print_error(COMMAND, Family::Slurm, &text);
+            failed = true;
+        }
+    }
+    failed
+}
+
+impl ScancelArgs {
+    /// Whether options select jobs.
+    fn selects(&self) -> bool {
+        let lists =
+            [&self.account, &self.name, &self.nodelist, &self.partition, &self.state, &self.user];
+        self.me || lists.iter().any(|list| list.is_some())
+    }
+
+    /// The jobs that the options select, among those that are named if there are any.
+    async fn selected(&self, client: &Client, named: &[Named]) -> Result<Vec<JobId>, CliError> {
+        let states = match self.state.as_deref().map(|word| (word, JobState::named(word))) {
+            None => StateSet::ACTIVE,
+            Some((_, Some(JobState::Pending))) => StateSet::PENDING,
+            Some((_, Some(JobState::Running))) => StateSet::RUNNING,
+            Some((other, _)) => {
+                let text = format!("Invalid job state specified: {other}; use PENDING or RUNNING");
+                return Err(CliError::failure(text));
+            }
+        };
+        let mut constraints = vec![Constraint::States(vec![states.state_bits().into()])];
+        // As in Slurm, a user who isn't an administrator means their own jobs.
+        let own = rustix::process::getuid().as_raw();
+        match (&self.user, self.me || own != 0) {
+            (Some(users), _) => {
+                constraints.push(Constraint::Userid(uids(users, &display().users)?))
+            }
+            (None, true) => constraints.push(Constraint::Userid(vec![own])),
+            (None, false) => {}
+        }
+        if let Some(names) = &self.name {
+            constraints.push(Constraint::Name(split(names)));
+        }
+        if let Some(hosts) = &self.nodelist {
+            constraints.push(Constraint::Hostlist(vec![hosts.clone()]));
+        }
+        let constraint: Value = Constraint::And(constraints).into();
+        let list =
+            List { max_entries: Some(0), constraint: Some(constraint), attrs: ALL, since: None };
+        let jobs = lines(client, client.call(list).await?.jobs).await?;
+        let in_list = |list: &Option<String>, text: &str| {
+            list.as_ref().is_none_or(|list| split(list).iter().any(|word| word == text))
+        };
+        let chosen = |job: &&JobLine| {
+            in_list(&self.partition, &job.partition())
+                && in_list(&self.account, job.row.text("bank"))
+                && (named.is_empty()
+                    || named.iter().any(|named| named.means(job.row.id, job.place)))
+        };
+        Ok(jobs.iter().filter(chosen).map(|job| job.row.id).collect())
+    }
+
+    /// The named jobs that are active. As in Slurm, a job that has ended is only worth a message.
+    async fn active(&self, client: &Client, named: &[Named]) -> Result<Vec<JobId>, CliError> {
+        let mut active = Vec::new();
+        for named in named {
+            let ids = named.jobs(client).await?;
+            let requests = ids.iter().map(|id| ListId { id: *id, attrs: &["state"] });
+            let mut known = 0;
+            for (id, found) in ids.iter().zip(client.call_all(requests).await) {
+                let state = found.ok().and_then(|found| found.job.get("state").cloned());
+                match state.and_then(|state| serde_json::from_value(state).ok()) {
+                    Some(State::Inactive) => known += 1,
+                    _ => active.push(*id),
+                }
+            }
+            if known > 0 && known == ids.len() && !self.quiet {
+                let text = format!(
+                    "Kill job error on job id {named}: Job/step already completing or completed"
+                );
+                session::print_error(COMMAND, Family::Slurm, &text);
+            }
+        }
+        Ok(active)
+    }
+}

@@ -1,0 +1,410 @@
+//! `scontrol`: shows jobs, nodes and partitions, changes jobs and nodes, and expands lists of hosts. Prologs and
+//! epilogs of Slurm call it.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use jobtap_core::job::{JobId, Urgency};
+use jobtap_core::resource::Hostlist;
+use jobtap_core::slurm::minutes_of;
+use serde_json::{Map, Value, json};
+
+use super::job_line::lines;
+use super::nodes::{Cluster, hostlist};
+use super::show;
+use super::squeue::named;
+use crate::cli::common::arrays::Named;
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
+use crate::cli::common::usage::Family;
+use crate::client::Client;
+use crate::files::input;
+use crate::rpc::services::job_list::{ALL, List, ListId};
+use crate::rpc::services::job_manager::{GetUptime, Requeue, SetUrgency, Update};
+use crate::rpc::services::resource::{Drain, Undrain};
+
+const COMMAND: &str = "scontrol";
+
+/// Options and words of `scontrol`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Words:
+  show hostnames|hostlist|hostlistsorted [HOSTS]
+  show job|node|partition [NAME]
+  update NodeName=HOSTS State=DRAIN|RESUME Reason=TEXT
+  update JobId=ID [TimeLimit=TIME] [Partition=NAME] [JobName=NAME] [Account=NAME] [Priority=N]
+  hold|release|requeue|requeuehold ID...
+  ping, version
+
+Left out: create, delete, reconfigure, shutdown, reboot, suspend, resume, top, notify, write, show of anything else, and
+the interactive mode. A requeued job gets an id of its own.")]
+pub(crate) struct ScontrolArgs {
+    /// Everything, as always here
+    #[arg(short = 'a', long)]
+    all: bool,
+    /// Details, which are not shown here
+    #[arg(short = 'd', long)]
+    details: bool,
+    /// A line for each entity
+    #[arg(short = 'o', long)]
+    oneliner: bool,
+    /// Print only errors
+    #[arg(short = 'Q', long)]
+    quiet: bool,
+    /// What to do
+    #[arg(value_name = "WORD", required = true)]
+    words: Vec<String>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: ScontrolArgs) -> ExitCode {
+    session::run(COMMAND, Family::Slurm, async {
+        let words: Vec<&str> = args.words.iter().map(String::as_str).collect();
+        let Some((keyword, rest)) = words.split_first() else { return Ok(0u8) };
+        match (keyword.to_ascii_lowercase().as_str(), rest) {
+            ("show", [entity, rest @ ..]) => return show(&args, entity, rest).await,
+            ("update", settings @ [_, ..]) => update(settings).await?,
+            ("hold" | "uhold" | "holdu", ids @ [_, ..]) => urgency(ids, Urgency::HOLD).await?,
+            ("release", ids @ [_, ..]) => urgency(ids, Urgency::DEFAULT).await?,
+            ("requeue", ids @ [_, ..]) => requeue(ids, false).await?,
+            ("requeuehold", ids @ [_, ..]) => requeue(ids, true).await?,
+            ("ping", []) => {
+                Client::connect().await?.call(GetUptime {}).await?;
+                let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+                session::print(&format!("Slurmctld(primary) at {host} is UP\n"))?;
+            }
+            ("version", []) => {
+                use crate::cli::instance::version;
+                session::print(&format!("{} {}\n", version::name(), version::short()))?;
+            }
+            (word, []) if is_known(word) => {
+                return Err(CliError::failure(format!("too few arguments for keyword:{word}")));
+            }
+            (word, _) => return Err(left_out(word)),
+        }
+        Ok(0)
+    })
+}
+
+fn is_known(keyword: &str) -> bool {
+    matches!(
+        keyword,
+        "show" | "update" | "hold" | "uhold" | "holdu" | "release" | "requeue" | "requeuehold"
+    )
+}
+
+/// The keywords of Slurm that have no meaning here, with what to do.
+const LEFT_OUT: &[(&str, &str)] = &[
+    ("abort", "use jobtap shutdown"),
+    ("cancel_reboot", "nodes are not rebooted here"),
+    ("create", "reservations are maintenance: jobtap resource maintenance"),
+    ("delete", "reservations are maintenance: jobtap resource maintenance"),
+    ("listpids", "use jobtap job hostpids"),
+    ("notify", "use jobtap job memo"),
+    ("reboot", "nodes are not rebooted here"),
+    ("reconfigure", "use jobtap config reload"),
+    ("resume", "jobs are not suspended here"),
+    ("setdebug", "use jobtap setattr log-level"),
+    ("shutdown", "use jobtap shutdown"),
+    ("suspend", "jobs are not suspended here"),
+    ("takeover", "there is one manager"),
+    ("top", "use jobtap job urgency ID expedite"),
+    ("wait_job", "use jobtap job wait-event ID start"),
+    ("write", "use jobtap job info ID jobspec, or jobtap config get"),
+];
+
+fn left_out(keyword: &str) -> CliError {
+    let known = LEFT_OUT.iter().find(|(word, _)| *word == keyword);
+    CliError::failure(match known {
+        Some((word, instead)) => format!("{word} is left out here: {instead}"),
+        None => format!("invalid keyword: {keyword}"),
+    })
+}
+
+async fn show(args: &ScontrolArgs, entity: &str, rest: &[&str]) -> Result<u8, CliError> {
+    let entity = entity.to_ascii_lowercase();
+    let text = match (entity.as_str(), rest) {
+        ("hostnames" | "hostname", _) => {
+            let hosts = hosts(rest)?;
+            hosts.iter().map(|host| format!("{host}\n")).collect()
+        }
+        ("hostlist", [_, ..]) => format!("{}\n", compact(&hosts(rest)?)),
+        ("hostlistsorted", [_, ..]) => {
+            let mut hosts = hosts(rest)?;
+            hosts.sort();
+            format!("{}\n", compact(&hosts))
+        }
+        ("job" | "jobs" | "jobid" | "jobids", ids) => jobs(args, ids).await?,
+        ("node" | "nodes" | "nodename", names) => nodes(args, names).await?,
+        ("partition" | "partitions" | "partitionname", names) => partitions(args, names).await?,
+        ("hostlist" | "hostlistsorted", []) => {
+            return Err(CliError::failure("invalid encode argument"));
+        }
+        (
+            word @ ("aliases" | "assoc_mgr" | "bbstat" | "burstbuffer" | "config" | "daemons"
+            | "dwstat" | "federation" | "frontend" | "licenses" | "reservation" | "slurmd"
+            | "step" | "steps" | "topology"),
+            _,
+        ) => {
+            let text = format!(
+                "show {word} is left out here: there are job, node, partition and hostnames"
+            );
+            return Err(CliError::failure(text));
+        }
+        (word, _) => {
+            return Err(CliError::failure(format!("invalid entity:{word} for keyword:show")));
+        }
+    };
+    session::print(&text)?;
+    Ok(0)
+}
+
+/// The hosts of a list, a file that names them, or the job's own.
+fn hosts(words: &[&str]) -> Result<Hostlist, CliError> {
+    let own = || {
+        let variables = ["SLURM_JOB_NODELIST", "SLURM_NODELIST"];
+        variables.iter().find_map(|name| std::env::var(name).ok())
+    };
+    let text = match words {
+        [] => own().ok_or_else(|| {
+            CliError::failure("host list is empty: SLURM_JOB_NODELIST is not set")
+        })?,
+        [file] if file.starts_with('/') => {
+            let text = input::text(file)?;
+            text.split_whitespace().collect::<Vec<_>>().join(",")
+        }
+        words => words.join(","),
+    };
+    text.parse().map_err(|error| CliError::failure(format!("Invalid hostlist: {text}: {error}")))
+}
+
+fn compact(hosts: &Hostlist) -> String {
+    let names: Vec<String> = hosts.iter().collect();
+    hostlist(names.iter().map(String::as_str))
+}
+
+async fn jobs(args: &ScontrolArgs, ids: &[&str]) -> Result<String, CliError> {
+    let client = Client::connect().await?;
+    let found = match ids {
+        [] => {
+            let list =
+                List { max_entries: Some(0), constraint: Some(json!({})), attrs: ALL, since: None };
+            client.call(list).await?.jobs
+        }
+        ids => {
+            let mut found = Vec::new();
+            for id in jobs_named(&client, ids).await? {
+                let invalid = |_| CliError::failure("Invalid job id specified");
+                found.push(client.call(ListId { id, attrs: ALL }).await.map_err(invalid)?.job);
+            }
+            found
+        }
+    };
+    let jobs = lines(&client, found).await?;
+    Ok(show::joined(jobs.iter().map(show::job), args.oneliner))
+}
+
+async fn nodes(args: &ScontrolArgs, names: &[&str]) -> Result<String, CliError> {
+    let cluster = Cluster::fetch(&Client::connect().await?).await?;
+    let wanted = match names {
+        [] => None,
+        names => Some(hosts(names)?),
+    };
+    if let Some(missing) = wanted.as_ref().and_then(|hosts| {
+        hosts.iter().find(|host| cluster.nodes.iter().all(|node| node.host != *host))
+    }) {
+        return Err(CliError::failure(format!("Node {missing} not found")));
+    }
+    let shown = cluster
+        .nodes
+        .iter()
+        .filter(|node| wanted.as_ref().is_none_or(|hosts| hosts.contains(&node.host)));
+    Ok(show::joined(shown.map(show::node), args.oneliner))
+}
+
+async fn partitions(args: &ScontrolArgs, names: &[&str]) -> Result<String, CliError> {
+    let cluster = Cluster::fetch(&Client::connect().await?).await?;
+    if let Some(missing) =
+        names.iter().find(|name| cluster.partitions.iter().all(|queue| queue.name != **name))
+    {
+        return Err(CliError::failure(format!("Partition {missing} not found")));
+    }
+    let shown = cluster
+        .partitions
+        .iter()
+        .filter(|queue| names.is_empty() || names.contains(&queue.name.as_str()));
+    Ok(show::joined(shown.map(|queue| show::partition(queue, &cluster.nodes)), args.oneliner))
+}
+
+/// The settings `KEY=VALUE` of `update`, by their keys in lower case.
+fn settings(words: &[&str]) -> Result<BTreeMap<String, String>, CliError> {
+    let setting = |word: &&str| {
+        let (key, value) = word
+            .split_once('=')
+            .ok_or_else(|| CliError::failure(format!("Invalid input: {word}  Request aborted")))?;
+        Ok((key.to_ascii_lowercase(), value.to_owned()))
+    };
+    words.iter().map(setting).collect()
+}
+
+async fn update(words: &[&str]) -> Result<(), CliError> {
+    let mut settings = settings(words)?;
+    if let Some(nodes) = settings.remove("nodename") {
+        return update_nodes(&nodes, settings).await;
+    }
+    if let Some(id) = settings.remove("jobid").or_else(|| settings.remove("job")) {
+        return update_jobs(&id, settings).await;
+    }
+    let text = "No valid entity in update command: only NodeName and JobId can be updated here";
+    Err(CliError::failure(text))
+}
+
+async fn update_nodes(nodes: &str, mut settings: BTreeMap<String, String>) -> Result<(), CliError> {
+    let (state, reason) = (settings.remove("state"), settings.remove("reason"));
+    if let Some((key, value)) = settings.pop_first() {
+        return Err(unsupported(&key, &value));
+    }
+    let client = Client::connect().await?;
+    let targets = match nodes.eq_ignore_ascii_case("all") {
+        true => {
+            let cluster = Cluster::fetch(&client).await?;
+            hostlist(cluster.nodes.iter().map(|node| node.host.as_str()))
+        }
+        false => nodes.to_owned(),
+    };
+    match state.map(|state| state.to_ascii_lowercase()).as_deref() {
+        Some("drain" | "fail") | None => {
+            if reason.as_ref().is_none_or(String::is_empty) {
+                let text =
+                    "You must specify a reason when DOWNING or DRAINING a node. Request denied";
+                return Err(CliError::failure(text));
+            }
+            let mode = Some(Drain::OVERWRITE.to_owned());
+            client.call(Drain { targets, reason, mode }).await?;
+        }
+        Some("resume" | "idle" | "undrain") => {
+            let mode = Some(Drain::UPDATE.to_owned());
+            client.call(Undrain { targets, reason, mode }).await?;
+        }
+        Some("down") => {
+            let text = "state=down is left out here: drain the node, or end its jobs with jobtap resource offline";
+            return Err(CliError::failure(text));
+        }
+        Some(other) => {
+            return Err(CliError::failure(format!("Invalid state: {other}; use DRAIN or RESUME")));
+        }
+    }
+    Ok(())
+}
+
+async fn update_jobs(list: &str, settings: BTreeMap<String, String>) -> Result<(), CliError> {
+    let client = Client::connect().await?;
+    let mut updates: Map<String, Value> = Map::new();
+    let mut urgency = None;
+    for (key, value) in settings {
+        match key.as_str() {
+            "timelimit" => {
+                let limit = minutes_of(&value);
+                let limit = limit.ok_or_else(|| {
+                    CliError::failure(format!("Invalid TimeLimit value: {value}"))
+                })?;
+                let unlimited = limit == jobtap_core::slurm::INFINITE;
+                let seconds = if unlimited { 0.0 } else { f64::from(limit) * 60.0 };
+                updates.insert("attributes.system.duration".to_owned(), seconds.into());
+            }
+            "jobname" | "name" => {
+                drop(updates.insert("attributes.system.job.name".to_owned(), value.into()))
+            }
+            "partition" => drop(updates.insert("attributes.system.queue".to_owned(), value.into())),
+            "account" => drop(updates.insert("attributes.system.bank".to_owned(), value.into())),
+            "priority" => {
+                let number =
+                    value.parse::<u64>().ok().and_then(|number| Urgency::new(number as i64).ok());
+                let out = || {
+                    CliError::failure(format!(
+                        "Priority={value}: priorities are urgencies here, 0 to 31"
+                    ))
+                };
+                urgency = Some(number.ok_or_else(out)?);
+            }
+            _ => return Err(unsupported(&key, &value)),
+        }
+    }
+    for id in jobs_named(&client, &[list]).await? {
+        if !updates.is_empty() {
+            let response = client.call(Update { id, updates: updates.clone() }).await;
+            let updated = session::print_refusal_messages(COMMAND, response)?;
+            session::print_plugin_messages(COMMAND, &updated.messages);
+        }
+        if let Some(urgency) = urgency {
+            set_urgency(&client, id, urgency).await?;
+        }
+    }
+    Ok(())
+}
+
+fn unsupported(key: &str, value: &str) -> CliError {
+    CliError::failure(format!(
+        "Update of this parameter is not supported: {key}={value}\nRequest aborted"
+    ))
+}
+
+/// The jobs that some words name.
+async fn jobs_named(client: &Client, words: &[&str]) -> Result<Vec<JobId>, CliError> {
+    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    let named: Vec<Named> = named(&words)?;
+    let mut ids = Vec::new();
+    for named in &named {
+        ids.extend(named.jobs(client).await?);
+    }
+    Ok(ids)
+}
+
+async fn urgency(words: &[&str], urgency: Urgency) -> Result<(), CliError> {
+    let client = Client::connect().await?;
+    for id in jobs_named(&client, words).await? {
+        set_urgency(&client, id, urgency).await?;
+    }
+    Ok(())
+}
+
+async fn set_urgency(client: &Client, id: JobId, urgency: Urgency) -> Result<(), CliError> {
+    let urgency = urgency.value().into();
+    let response = client.call(SetUrgency { id, urgency }).await;
+    let refused = |error| CliError::failure(format!("{error} for job {}", id.as_u64()));
+    let response = session::print_refusal_messages(COMMAND, response).map_err(refused)?;
+    session::print_plugin_messages(COMMAND, &response.messages);
+    Ok(())
+}
+
+async fn requeue(words: &[&str], hold: bool) -> Result<(), CliError> {
+    let client = Client::connect().await?;
+    for id in jobs_named(&client, words).await? {
+        let refused = |error| CliError::failure(format!("{error} for job {}", id.as_u64()));
+        client.call(Requeue { id, hold }).await.map_err(refused)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keywords_that_are_left_out_say_what_to_do() {
+        assert_eq!(
+            left_out("reconfigure").text,
+            "reconfigure is left out here: use jobtap config reload"
+        );
+        assert_eq!(left_out("foo").text, "invalid keyword: foo");
+    }
+
+    #[test]
+    fn hosts_are_lists_of_hosts() {
+        let names =
+            |words: &[&str]| hosts(words).map(|hosts| hosts.iter().collect::<Vec<_>>().join(" "));
+        assert_eq!(names(&["a[1-2]", "b"]).unwrap(), "a1 a2 b");
+        assert_eq!(compact(&hosts(&["a1,a2,a3"]).unwrap()), "a[1-3]");
+        assert!(names(&["a["]).unwrap_err().text.starts_with("Invalid hostlist: a[: "));
+    }
+}
