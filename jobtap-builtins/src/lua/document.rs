@@ -3,6 +3,8 @@
 use mlua::{Lua, Table, Value as LuaValue};
 use serde_json::{Map, Number, Value};
 
+use super::yaml;
+
 /// How deep tables and documents may nest, as in Slurm.
 const MAX_DEPTH: usize = 16;
 
@@ -45,7 +47,7 @@ impl Form {
         let value = from_lua(value, 0)?;
         Ok(match self {
             Self::Json => serde_json::to_string(&value)?,
-            Self::Yaml => serde_norway::to_string(&value)?,
+            Self::Yaml => yaml::written(&value),
         })
     }
 
@@ -158,7 +160,9 @@ mod tests {
         assert_eq!(table.get::<Table>("list").unwrap().raw_len(), 3);
         assert!(table.get::<bool>("yes").unwrap());
         assert_eq!(round(Form::Json, "[1,[2,{}],\"a\"]").unwrap(), "[1,[2,{}],\"a\"]");
-        assert_eq!(round(Form::Yaml, "- 1\n- a: x\n").unwrap(), "- 1\n- a: x\n");
+        let yaml = "%YAML 1.1\n--- !!seq\n- !!float 1.000000\n- !!map\n  a: !!str x\n";
+        assert_eq!(round(Form::Yaml, "- 1\n- a: x\n").unwrap(), yaml);
+        assert_eq!(round(Form::Yaml, yaml).unwrap(), yaml);
         let three = lua.load("return {4 / 2, [2] = 1}").eval::<LuaValue>().unwrap();
         assert_eq!(Form::Json.write(&three).unwrap(), "[2,1]");
     }

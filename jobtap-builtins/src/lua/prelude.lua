@@ -10,6 +10,7 @@
 --   sandbox     whether files, processes and the like are out of reach
 --   directory   the directory of the script
 --   constants   what `slurm` holds beside functions, by name
+--   absent      the functions that `slurm` lacks in the release of the script
 
 local native, options = ...
 local lua51, sandbox = options.lua51, options.sandbox
@@ -20,7 +21,7 @@ local getmetatable, setmetatable, tonumber, tostring, load = getmetatable, setme
 local math_type, tointeger, floor, ceil = math.type, math.tointeger, math.floor, math.ceil
 local string_byte, string_sub, string_gsub = string.byte, string.sub, string.gsub
 local string_format, string_find, string_match = string.format, string.find, string.match
-local table_concat, table_unpack = table.concat, table.unpack
+local table_concat, table_unpack, table_pack = table.concat, table.unpack, table.pack
 local package, G = package, _G
 
 -- Passes the results of `pcall(f, ..)` on. To be called as the last thing that a function does: then the
@@ -402,7 +403,7 @@ function string.byte(text, first, last)
 end
 
 function string.char(...)
-  local codes = table.pack(...)
+  local codes = table_pack(...)
   for index = 1, codes.n do
     codes[index] = as_whole(codes[index])
   end
@@ -554,7 +555,7 @@ function string.gsub(text, pattern, replacement, limit)
   local anchored = string_byte(pattern, 1) == 94
   local pieces, copied, position, count, last_end = {}, 1, 1, 0, nil
   while (not limit or count < limit) and position <= #text + 1 do
-    local found = table.pack(native_find(text, pattern, position, false))
+    local found = table_pack(native_find(text, pattern, position, false))
     local first, last = found[1], found[2]
     if first == false then
       error(last, 2)
@@ -611,7 +612,7 @@ local any_number = { e = true, E = true, f = true, F = true, g = true, G = true,
 -- `string.format`, whose errors are raised at `level`.
 local function format(level, text, ...)
   text = check_text(text, 1, "format", level)
-  local arguments = table.pack(...)
+  local arguments = table_pack(...)
   if lua51 then
     local index, message = 0, nil
     text = string_gsub(text, "%%([-+ #0]*%d*%.?%d*)(.?)", function(flags, conversion)
@@ -718,7 +719,8 @@ if lua51 then
   G.unpack = function(list, first, last)
     return results("unpack", pcall(table_unpack, list, as_whole(first), as_whole(last)))
   end
-  table.unpack = G.unpack
+  -- Scripts ask for these to learn which Lua they have.
+  table.pack, table.unpack, table.move = nil, nil, nil
 
   local function check_table(value, name)
     if type(value) ~= "table" then
@@ -869,7 +871,7 @@ if lua51 then
 
   local random, randomseed = math.random, math.randomseed
   function math.random(...)
-    local arguments = table.pack(...)
+    local arguments = table_pack(...)
     for index = 1, arguments.n do
       arguments[index] = as_whole(arguments[index])
     end
@@ -905,7 +907,7 @@ end
 -- The system
 
 function G.print(...)
-  local texts = table.pack(...)
+  local texts = table_pack(...)
   for index = 1, texts.n do
     texts[index] = to_text(texts[index])
   end
@@ -958,7 +960,7 @@ function process:read(...)
   if self.closed then
     error("attempt to use a closed file", 2)
   end
-  local wanted = table.pack(...)
+  local wanted = table_pack(...)
   if wanted.n == 0 then
     wanted = { n = 1, "l" }
   end
@@ -1109,7 +1111,7 @@ else
   -- nothing reads.
   local console = { output = "", at = 1 }
   function console:write(...)
-    local texts = table.pack(...)
+    local texts = table_pack(...)
     for index = 1, texts.n do
       texts[index] = check_text(texts[index], index, "write", 1)
     end
@@ -1271,10 +1273,7 @@ function slurm.time_str2mins(text)
 end
 
 function slurm.get_qos_priority(name)
-  local priority = native.qos_priority(check_text(name, 1, "get_qos_priority", 1))
-  if priority then
-    return priority
-  end
+  return native.qos_priority(check_text(name, 1, "get_qos_priority", 1))
 end
 
 for _, form in ipairs({ "json", "yaml" }) do
@@ -1292,6 +1291,10 @@ for _, form in ipairs({ "json", "yaml" }) do
     end
     return value
   end
+end
+
+for _, name in ipairs(options.absent) do
+  slurm[name] = nil
 end
 
 -- The name of a field, as Slurm takes it.

@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use jobtap_core::plugin::Level;
-use jobtap_core::slurm::{CONSTANTS, JobDescriptor, JobRecord, SlurmError, errno};
+use jobtap_core::slurm::{
+    CONSTANTS, FUNCTIONS, JobDescriptor, JobRecord, Release, SlurmError, errno,
+};
 use mlua::{Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, Value, VmState};
 use thiserror::Error;
 
@@ -38,6 +40,8 @@ pub enum OnError {
 /// How scripts are run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Options {
+    /// The release of Slurm for which the script was written.
+    pub release: Release,
     /// The version of Lua.
     pub version: Version,
     /// Keeps files, commands and the environment of the manager out of reach.
@@ -92,13 +96,19 @@ pub struct Verdict {
     pub log: Vec<LogLine>,
     /// Why the script failed, if it did.
     pub error: Option<String>,
+    /// The release whose errors the script knows.
+    release: Release,
 }
 
 impl Verdict {
     /// The error with which the request is refused; `None` if it is accepted.
     #[must_use]
     pub fn refusal(&self) -> Option<SlurmError> {
-        SlurmError::from_code(self.code)
+        match self.error {
+            // The manager's own error, which the release of the script may lack.
+            Some(_) => SlurmError::from_code(self.code),
+            None => SlurmError::in_release(self.code, self.release),
+        }
     }
 }
 
@@ -199,14 +209,21 @@ impl Script {
         let mut log = Vec::new();
         self.reload(&mut log);
         let modify = job.is_some();
-        let call = Call { description: description.clone(), job, surroundings, ..Call::default() };
+        let release = self.options.release;
+        let call = Call {
+            description: description.shown_in(release),
+            job: job.map(|job| job.shown_in(release)),
+            surroundings: surroundings.shown_in(release),
+            ..Call::default()
+        };
         let (answer, call) = self.program.call(call, modify, uid, self.options.limits);
         log.extend(call.log.kept);
         if call.log.dropped > 0 {
             let text = format!("{} more lines of the script are not logged", call.log.dropped);
             log.push(LogLine { level: Level::Warning, text });
         }
-        let mut verdict = Verdict { messages: call.messages.kept, log, ..Verdict::default() };
+        let mut verdict =
+            Verdict { messages: call.messages.kept, log, release, ..Verdict::default() };
         let mut keep = true;
         match answer {
             Answer::Code(code) => verdict.code = code,
@@ -237,7 +254,7 @@ impl Script {
             }
         }
         if keep {
-            *description = call.description;
+            *description = description.with_changes_of(release, call.description);
         }
         verdict
     }
@@ -383,6 +400,7 @@ fn read_script(path: &Path, options: &Options) -> Result<(Arc<Shared>, Vec<u8>),
         directory: path.parent().map(Path::to_owned).unwrap_or_default(),
         sandbox: options.sandbox,
         qos_priority: options.qos_priority.clone(),
+        release: options.release,
     };
     let source = native::read_file(path)
         .map_err(|error| LoadError::Script { path: path.to_owned(), text: error.to_string() })?;
@@ -421,15 +439,18 @@ fn state(options: &Options, shared: &Arc<Shared>) -> mlua::Result<Functions> {
 
 fn prelude_options(lua: &Lua, options: &Options, shared: &Shared) -> mlua::Result<Table> {
     let constants = lua.create_table()?;
-    for constant in CONSTANTS {
+    let release = options.release;
+    for constant in CONSTANTS.iter().filter(|constant| constant.releases.has(release)) {
         constants.raw_set(constant.name, native::number(constant.value))?;
     }
-    for error in errno::ERRORS.iter().filter(|error| error.scripts.any()) {
+    for error in errno::ERRORS.iter().filter(|error| error.is_in_scripts(release)) {
         constants.raw_set(error.name, error.code)?;
     }
     constants.raw_set("CLUSTER_NAME", options.cluster.as_str())?;
     let table = lua.create_table()?;
     table.raw_set("constants", constants)?;
+    let absent = FUNCTIONS.iter().filter(|function| !function.releases.has(release));
+    table.raw_set("absent", lua.create_sequence_from(absent.map(|function| function.name))?)?;
     table.raw_set("lua51", options.version == Version::Lua51)?;
     table.raw_set("sandbox", options.sandbox)?;
     let directory = match shared.directory.as_os_str().is_empty() {

@@ -6,6 +6,7 @@ mod language;
 mod limits;
 mod loading;
 mod plugin;
+mod releases;
 mod sites;
 
 use std::path::{Path, PathBuf};

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use jobtap_builtins::lua::{Options, Script};
 use jobtap_core::slurm::{
-    CONSTANTS, Field, JobDescriptor, JobRecord, Partition, Place as Where, Reservation, errno,
+    CONSTANTS, Field, JobDescriptor, JobRecord, Partition, Place as Where, Release, Reservation,
+    errno,
 };
 use jobtap_core::suggest::nearest;
 
@@ -224,8 +225,8 @@ impl<'f> Report<'f> {
             if object == Object::Description {
                 how.push(served(field));
             }
-            if !(field.readable.v22_05 || field.writable.v22_05) {
-                how.push("not in Slurm 22.05".to_owned());
+            if !field.is_in(Release::OLDEST) {
+                how.push(field.readable.to_string());
             }
             let places = self.reads_and_writes(places);
             self.row(name, &places, &how.join("; "));
@@ -252,7 +253,7 @@ impl<'f> Report<'f> {
         {
             let function = FUNCTIONS.iter().find(|(known, _)| known == name);
             let constant = CONSTANTS.iter().find(|constant| constant.name == name);
-            let error = errno::ERRORS.iter().find(|e| e.name == name && e.scripts.any());
+            let error = errno::ERRORS.iter().find(|e| e.name == name);
             let how = match (function, constant, error) {
                 (Some((_, how)), _, _) => (*how).to_owned(),
                 (_, Some(constant), _) => constant.value.to_string(),
