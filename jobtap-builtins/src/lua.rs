@@ -28,6 +28,7 @@ mod dialect;
 mod document;
 mod files;
 mod limits;
+mod modules;
 mod native;
 mod pattern;
 mod process;
@@ -50,6 +51,7 @@ use jobtap_core::prelude::*;
 use jobtap_core::slurm::{JobDescriptor, JobRecord, Partition, SlurmError, UnknownRelease, errno};
 
 pub use limits::{Limit, Limits};
+pub use modules::{MODULES, Module};
 pub use native::{LogLine, Surroundings};
 pub use process::kill_commands;
 pub use script::{LoadError, OnError, Options, Script, Verdict, Version};

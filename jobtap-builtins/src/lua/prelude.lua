@@ -5,14 +5,15 @@
 -- of this file. So functions here never let an error of another function pass: they call it through
 -- `pcall` and raise its text again at the level of the script.
 --
--- `native` are the functions that Rust provides, `options` what the configuration says:
+-- `served` are the modules in place of those written in C, by name, `native` the functions that Rust provides, and
+-- `options` what the configuration says:
 --   lua51       whether scripts see Lua 5.1 (true) or 5.4 as it is
 --   sandbox     whether files, processes and the like are out of reach
 --   directory   the directory of the script
 --   constants   what `slurm` holds beside functions, by name
 --   absent      the functions that `slurm` lacks in the release of the script
 
-local native, options = ...
+local native, options, served = ...
 local lua51, sandbox = options.lua51, options.sandbox
 
 local error, pcall, xpcall, type, select = error, pcall, xpcall, type, select
@@ -212,7 +213,8 @@ else
 end
 
 local here = options.directory
-package.path = here .. "/?.lua;" .. here .. "/?/init.lua"
+local beside = here .. "/?.lua;" .. here .. "/?/init.lua"
+package.path = beside
 if not sandbox then
   for _, version in ipairs({ "5.4", "5.1" }) do
     for _, root in ipairs({ "/usr/local/share/lua/", "/usr/share/lua/" }) do
@@ -223,6 +225,15 @@ if not sandbox then
 end
 package.cpath = ""
 local search = package.searchpath
+
+local function load_module(name, path)
+  local chunk, reason = compile_file(path)
+  if not chunk then
+    error("error loading module '" .. name .. "' from file '" .. path .. "':\n\t" .. reason, 0)
+  end
+  return chunk, path
+end
+
 package.searchers = {
   function(name)
     local found = package.preload[name]
@@ -231,16 +242,27 @@ package.searchers = {
     end
     return "no field package.preload['" .. name .. "']"
   end,
+  -- A file beside the script comes before a module that is served, and one of the system after it, since that may
+  -- need its part in C.
+  function(name)
+    local path = search(name, beside)
+    if path then
+      return load_module(name, path)
+    end
+    local module = served[name]
+    if module then
+      return function()
+        return module
+      end, ":served:"
+    end
+    return "\n\tno module '" .. name .. "' is served"
+  end,
   function(name)
     local path, message = search(name, package.path)
     if not path then
       return message
     end
-    local chunk, reason = compile_file(path)
-    if not chunk then
-      error("error loading module '" .. name .. "' from file '" .. path .. "':\n\t" .. reason, 0)
-    end
-    return chunk, path
+    return load_module(name, path)
   end,
   function()
     return "modules written in C can't be loaded"

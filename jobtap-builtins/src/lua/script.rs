@@ -1,6 +1,6 @@
 //! Loads a `job_submit.lua`, loads it again when it has changed, and calls it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +15,7 @@ use mlua::{Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, V
 use thiserror::Error;
 
 use super::limits::{Limit, Limits, Meter};
+use super::modules::modules;
 use super::native::{self, Call, LogLine, Shared, Surroundings, lock};
 
 /// The version of Lua that a script sees.
@@ -164,6 +165,30 @@ impl Script {
         let source = lua.create_string(source).map_err(internal)?;
         let message = check.call::<Option<String>>((source, path.display().to_string()));
         message.map_err(internal)?.map_or(Ok(()), |message| Err(failed(message)))
+    }
+
+    /// The functions and tables that Lua gives a script, by their names and, for members of a table, as `os.date`.
+    ///
+    /// # Errors
+    /// No state of Lua can be made.
+    pub fn library(options: &Options) -> Result<BTreeSet<String>, LoadError> {
+        let path = Path::new("").to_owned();
+        let failed =
+            |error: mlua::Error| LoadError::Script { path: path.clone(), text: text_of(&error) };
+        let shared = Arc::new(Shared::new(&path, options));
+        let Functions { lua, .. } = state(options, &shared).map_err(failed)?;
+        let mut names = BTreeSet::new();
+        for pair in lua.globals().pairs::<String, Value>() {
+            let (name, value) = pair.map_err(failed)?;
+            if let Value::Table(table) = value {
+                let members = table.pairs::<Value, Value>().filter_map(Result::ok);
+                names.extend(members.filter_map(|(key, _)| {
+                    Some(format!("{name}.{}", key.as_string()?.to_string_lossy()))
+                }));
+            }
+            names.insert(name);
+        }
+        Ok(names)
     }
 
     /// The files that the script consists of: its own, and those that it has loaded so far.
@@ -391,21 +416,27 @@ impl Program {
 
 /// Reads the text of a script, and creates what its functions share.
 fn read_script(path: &Path, options: &Options) -> Result<(Arc<Shared>, Vec<u8>), LoadError> {
-    let shared = Shared {
-        call: Mutex::default(),
-        meter: Mutex::new(Meter::new(options.limits)),
-        files: Mutex::default(),
-        opened: Mutex::default(),
-        mentions_jobs: AtomicBool::new(false),
-        directory: path.parent().map(Path::to_owned).unwrap_or_default(),
-        sandbox: options.sandbox,
-        qos_priority: options.qos_priority.clone(),
-        release: options.release,
-    };
+    let shared = Shared::new(path.parent().unwrap_or(Path::new("")), options);
     let source = native::read_file(path)
         .map_err(|error| LoadError::Script { path: path.to_owned(), text: error.to_string() })?;
     shared.note_file(path, &source);
     Ok((Arc::new(shared), source))
+}
+
+impl Shared {
+    fn new(directory: &Path, options: &Options) -> Self {
+        Self {
+            call: Mutex::default(),
+            meter: Mutex::new(Meter::new(options.limits)),
+            files: Mutex::default(),
+            opened: Mutex::default(),
+            mentions_jobs: AtomicBool::new(false),
+            directory: directory.to_owned(),
+            sandbox: options.sandbox,
+            qos_priority: options.qos_priority.clone(),
+            release: options.release,
+        }
+    }
 }
 
 /// A fresh state with the prelude, and the prelude's functions.
@@ -424,8 +455,10 @@ fn state(options: &Options, shared: &Arc<Shared>) -> mlua::Result<Functions> {
     let lua = Lua::new_with(libraries, LuaOptions::default())?;
     lua.set_memory_limit(options.limits.memory)?;
     let functions = native::functions(&lua, shared)?;
+    let served = modules(&lua, shared, &functions, options.sandbox)?;
     let prelude = lua.load(include_str!("prelude.lua")).set_name("=prelude");
-    let (run, call, check) = prelude.call((functions, prelude_options(&lua, options, shared)?))?;
+    let (run, call, check) =
+        prelude.call((functions, prelude_options(&lua, options, shared)?, served))?;
     let meter = Arc::clone(shared);
     let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_AT_ONCE);
     lua.set_global_hook(triggers, move |_, _| {

@@ -5,6 +5,7 @@ mod fields;
 mod language;
 mod limits;
 mod loading;
+mod modules;
 mod plugin;
 mod releases;
 mod sites;
