@@ -619,7 +619,7 @@ mod tests {
     #[test]
     fn sizes_follow_from_each_other_as_in_slurm() {
         let sizes = |options: &str| {
-            let desc = desc(options);
+            let desc = desc(options).shown_in(slurm::Release::V22_05);
             (desc.min_nodes, desc.max_nodes, desc.num_tasks, desc.min_cpus)
         };
         // As slurmctld 22.05.8 received them from its own sbatch.
@@ -636,6 +636,20 @@ mod tests {
         assert_eq!(sizes("-w n[1-3]"), (Some(3), None, None, Some(3)));
         assert_eq!(sizes("-N4 -n2"), (Some(2), Some(2), Some(2), Some(2)));
         assert_eq!(request("-N4 -n2").unwrap().warnings.len(), 1);
+    }
+
+    #[test]
+    fn frequencies_and_governors_are_numbers_as_in_slurm() {
+        let frequency = |value: &str| {
+            let desc = desc(&format!("--cpu-freq={value}"));
+            (desc.cpu_freq_min, desc.cpu_freq_max, desc.cpu_freq_gov)
+        };
+        let ondemand = Some(2_214_592_512);
+        let (medium, high) = (Some(0x8000_0002), Some(0x8000_0003));
+        assert_eq!(frequency("medium-high:ondemand"), (medium, high, ondemand));
+        assert_eq!(frequency("OnDemand"), (None, None, ondemand));
+        assert_eq!(frequency("1200000"), (None, Some(1_200_000), None));
+        assert!(refused("--cpu-freq=high:fast").contains("fast"));
     }
 
     #[test]

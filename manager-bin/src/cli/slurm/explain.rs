@@ -501,3 +501,83 @@ fn served<T>(field: &Field<T>) -> String {
     };
     format!("{}{place}", view.unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is to be looked at in a script whose `slurm_job_submit` has this body.
+    fn found(release: Release, body: &str) -> Vec<String> {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("job_submit.lua");
+        let functions = format!(
+            "function slurm_job_submit(job_desc, part_list, uid) {body}\nend\n\
+             function slurm_job_modify() return slurm.SUCCESS end\n"
+        );
+        std::fs::write(&file, functions).unwrap();
+        let args = ExplainArgs { file, from: None, config_path: None, to: None };
+        let (text, good) = explain(&args, release).unwrap();
+        let lines: Vec<String> = text
+            .lines()
+            .filter_map(|line| Some(line.strip_prefix("  line 1: ")?.to_owned()))
+            .collect();
+        assert_eq!(good, lines.is_empty(), "{text}");
+        lines
+    }
+
+    #[test]
+    fn what_would_fail_is_named_before() {
+        for (body, problem) in [
+            (
+                "job_desc.environment.A = nil",
+                "job_desc.environment.A: the script fails here: string expected, got nil; a variable can't be unset",
+            ),
+            (
+                "job_desc.account = nil",
+                "job_desc.account: the script fails here: string expected, got nil; \"\" clears it",
+            ),
+            (
+                "job_desc.requeue = true",
+                "job_desc.requeue: the script fails here: number expected, got boolean",
+            ),
+            (
+                "job_desc.time_limit = '1:00'",
+                "job_desc.time_limit: the script fails here: number expected, got string",
+            ),
+            ("return util_check(1)", "util_check: no such function"),
+            (
+                "return table.unpack({})",
+                "table.unpack: no such function; it is of Lua 5.2 and later",
+            ),
+            ("local p = require 'posix' p.fork()", "posix.fork: not served"),
+            (
+                "setmetatable(job_desc, {})",
+                "setmetatable(job_desc): this takes its fields away, as in Slurm",
+            ),
+        ] {
+            assert_eq!(found(Release::V26_05, body), [problem], "{body}");
+        }
+    }
+
+    #[test]
+    fn what_a_release_lacks_is_named_with_those_that_have_it() {
+        let body = "return job_desc.power_flags or slurm.get_qos_priority('x')";
+        let gone = "job_desc.power_flags: no such field in 24.11; it is there until 23.11";
+        assert_eq!(found(Release::V24_11, body), [gone]);
+        let missing = "slurm.get_qos_priority: no such name in 22.05; it is there since 24.11";
+        assert_eq!(found(Release::V22_05, body), [missing]);
+        let error = "slurm.ESLURM_INVALID_QOS: no such name in 22.05; scripts know it since 23.02";
+        assert_eq!(found(Release::V22_05, "return slurm.ESLURM_INVALID_QOS"), [error]);
+    }
+
+    #[test]
+    fn what_is_served_is_not_to_be_looked_at() {
+        let body = "local cjson, t = require('cjson'), {}
+            function string.trim(s) return s end
+            job_desc.time_limit = '60'
+            job_desc.comment = cjson.encode({ job_desc.name, string.trim('x') })
+            for name, part in pairs(part_list) do t[name] = part.max_time end
+            return slurm.ESLURM_INVALID_QOS";
+        assert_eq!(found(Release::V26_05, body), Vec::<String>::new());
+    }
+}
