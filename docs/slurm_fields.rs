@@ -3,22 +3,23 @@
 
 use std::fmt::Write as _;
 
+use jobtap_core::slurm::shown::CHANGES;
 use jobtap_core::slurm::{
-    CONSTANTS, Field, JobDescriptor, JobRecord, Kind, Partition, Place, Reservation, Versions,
-    errno,
+    CONSTANTS, Field, JobDescriptor, JobRecord, Kind, Partition, Place, Release, Releases,
+    Reservation, errno,
 };
 
-fn yes(holds: bool) -> &'static str {
-    if holds { "yes" } else { "–" }
-}
-
-/// What scripts of one version can do with a field.
-fn access(read: bool, write: bool) -> &'static str {
-    match (read, write) {
-        (true, true) => "read, write",
-        (true, false) => "read",
-        (false, true) => "write",
-        (false, false) => "–",
+/// What scripts can do with a field, and since or until when.
+fn access<T>(field: &Field<T>) -> String {
+    let of = |releases: Releases| match releases {
+        Releases::ALL => String::new(),
+        part => format!(" {part}"),
+    };
+    match (field.readable, field.writable) {
+        (Releases::NONE, Releases::NONE) => "–".to_owned(),
+        (read, Releases::NONE) => format!("read{}", of(read)),
+        (read, write) if read == write => format!("read, write{}", of(read)),
+        (read, write) => format!("read{}, write{}", of(read), of(write)),
     }
 }
 
@@ -61,7 +62,7 @@ fn descriptor() -> String {
     let mut fields: Vec<&Field<JobDescriptor>> = JobDescriptor::FIELDS.iter().collect();
     fields.sort_by_key(|field| field.name);
     let mut text = String::from(
-        "| field | type | `sbatch` | scripts of 22.05 | newest scripts | in a jobspec |\n|---|---|---|---|---|---|\n",
+        "| field | type | `sbatch` | scripts | in a jobspec |\n|---|---|---|---|---|\n",
     );
     for field in fields {
         let (name, kind, place) = (field.name, kind(field), place(field));
@@ -69,9 +70,8 @@ fn descriptor() -> String {
             "" => "–".to_owned(),
             option => format!("`{option}`"),
         };
-        let old = access(field.readable.v22_05, field.writable.v22_05);
-        let new = access(field.readable.newest, field.writable.newest);
-        let _ = writeln!(text, "| `{name}` | {kind} | {option} | {old} | {new} | {place} |");
+        let access = access(field);
+        let _ = writeln!(text, "| `{name}` | {kind} | {option} | {access} | {place} |");
     }
     text
 }
@@ -80,12 +80,11 @@ fn descriptor() -> String {
 fn record<T>(fields: &'static [Field<T>]) -> String {
     let mut fields: Vec<&Field<T>> = fields.iter().collect();
     fields.sort_by_key(|field| field.name);
-    let mut text =
-        String::from("| field | type | 22.05 | newest | meaning |\n|---|---|---|---|---|\n");
+    let mut text = String::from("| field | type | scripts | meaning |\n|---|---|---|---|\n");
     for field in fields {
         let (name, kind, doc) = (field.name, kind(field), field.doc);
-        let (old, new) = (yes(field.readable.v22_05), yes(field.readable.newest));
-        let _ = writeln!(text, "| `{name}` | {kind} | {old} | {new} | {doc} |");
+        let access = access(field);
+        let _ = writeln!(text, "| `{name}` | {kind} | {access} | {doc} |");
     }
     text
 }
@@ -94,28 +93,35 @@ fn count<T>(fields: &[Field<T>], of: impl Fn(&Field<T>) -> bool) -> usize {
     fields.iter().filter(|field| of(field)).count()
 }
 
-/// Whether something holds in one of the versions.
-type Holds = fn(Versions) -> bool;
-
-/// The rows with the numbers of fields.
+/// The rows with the numbers of fields, constants and errors by release.
 fn counts() -> String {
     let mut text = String::from(
-        "| | readable in 22.05 | writable in 22.05 | readable in the newest | writable in the newest |\n\
-         |---|---|---|---|---|\n",
+        "| release | `job_desc` read, written | `job_rec` | `part_list` | `slurm.reservations` | constants | errors |\n\
+         |---|---|---|---|---|---|---|\n",
     );
-    let mut row = |name: &str, of: &dyn Fn(Holds, bool) -> usize| {
-        let old: Holds = |versions| versions.v22_05;
-        let new: Holds = |versions| versions.newest;
-        let (a, b, c, d) = (of(old, false), of(old, true), of(new, false), of(new, true));
-        let _ = writeln!(text, "| {name} | {a} | {b} | {c} | {d} |");
-    };
-    fn in_table<T>(fields: &[Field<T>], holds: Holds, write: bool) -> usize {
-        count(fields, |field| holds(if write { field.writable } else { field.readable }))
+    for release in Release::ALL {
+        let read = count(JobDescriptor::FIELDS, |field| field.readable.has(*release));
+        let written = count(JobDescriptor::FIELDS, |field| field.writable.has(*release));
+        let jobs = count(JobRecord::FIELDS, |field| field.readable.has(*release));
+        let partitions = count(Partition::FIELDS, |field| field.readable.has(*release));
+        let reservations = count(Reservation::FIELDS, |field| field.readable.has(*release));
+        let constants = CONSTANTS.iter().filter(|of| of.releases.has(*release)).count();
+        let errors = errno::ERRORS.iter().filter(|error| error.is_in_scripts(*release)).count();
+        let _ = writeln!(
+            text,
+            "| {release} | {read}, {written} | {jobs} | {partitions} | {reservations} | {constants} | {errors} |"
+        );
     }
-    row("`job_desc`", &|holds, write| in_table(JobDescriptor::FIELDS, holds, write));
-    row("`job_rec`, `slurm.jobs`", &|holds, write| in_table(JobRecord::FIELDS, holds, write));
-    row("`part_list`", &|holds, write| in_table(Partition::FIELDS, holds, write));
-    row("`slurm.reservations`", &|holds, write| in_table(Reservation::FIELDS, holds, write));
+    text
+}
+
+/// The rows of what scripts see in another form since some release.
+fn changes() -> String {
+    let mut text = String::from("| since | fields | scripts see |\n|---|---|---|\n");
+    for change in CHANGES {
+        let fields: Vec<String> = change.fields.iter().map(|name| format!("`{name}`")).collect();
+        let _ = writeln!(text, "| {} | {} | {} |", change.release, fields.join(", "), change.text);
+    }
     text
 }
 
@@ -129,25 +135,20 @@ pub fn chapter() -> String {
     let mapped = places(|place| matches!(place, Place::Jobspec(_) | Place::Urgency));
     let kept = places(|place| place == Place::Kept);
     let request = places(|place| place == Place::Request);
-    let (descriptor, counts) = (descriptor(), counts());
+    let (descriptor, counts, changes) = (descriptor(), counts(), changes());
     let jobs = record(JobRecord::FIELDS);
     let partitions = record(Partition::FIELDS);
     let reservations = record(Reservation::FIELDS);
-    let errors = |of: fn(Versions) -> bool| errno::ERRORS.iter().filter(|e| of(e.scripts)).count();
-    let constants = |of: fn(Versions) -> bool| CONSTANTS.iter().filter(|c| of(c.versions)).count();
-    let (old_errors, new_errors) = (errors(|v| v.v22_05), errors(|v| v.newest));
-    let (old_constants, new_constants) = (constants(|v| v.v22_05), constants(|v| v.newest));
     format!(
         "# Slurm's fields in a jobspec\n\n\
          <!-- Generated. `UPDATE_DOCS=1 cargo test -p jobtap-guide` writes it again. -->\n\n\
          A policy of Slurm speaks of `time_limit` and `min_nodes`. These are the fields of\n\
          `jobtap_core::slurm::JobDescriptor`, with Slurm's names, units and unset values, and this is where\n\
-         each stands in a jobspec. The tables are generated from those that the code uses. The versions are 22.05.8,\n\
-         which Debian 12 has, and 26.11 as the newest.\n\n\
+         each stands in a jobspec. The tables are generated from those that the code uses.\n\n\
          {counts}\n\
-         All of them are readable and writable here as in the newest version, and those that only 22.05 has as\n\
-         well. Of the names `slurm.NAME` there are {old_constants} numbers and {old_errors} errors in 22.05,\n\
-         {new_constants} and {new_errors} in the newest.\n\n\
+         A script sees what the release has for which it was [written](slurm-lua.md). Plugins see all of them, in\n\
+         one form; these are the forms that change:\n\n\
+         {changes}\n\
          ## The description of a request\n\n\
          Of the stored fields {mapped} have a place in the jobspec, {kept} are kept, and {request} come with the\n\
          request.\n\n\

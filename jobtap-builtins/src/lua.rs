@@ -6,6 +6,7 @@
 //!
 //! [plugins.lua]
 //! script = "job_submit.lua"   # relative to the directory of the configuration
+//! slurm-version = "26.05"     # the release for which the script was written
 //! on_error = "reject"         # or "accept", as Slurm did before 26.05
 //! lua = "5.1"                 # or "5.4"
 //! sandbox = false             # true: no files, no commands
@@ -27,12 +28,14 @@ mod dialect;
 mod document;
 mod files;
 mod limits;
+mod modules;
 mod native;
 mod pattern;
 mod process;
 mod script;
 pub mod token;
 mod worker;
+mod yaml;
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -45,9 +48,10 @@ use std::time::Duration;
 use futures_channel::oneshot;
 use jobtap_core::plugin::{ConfDirectory, UserMessages};
 use jobtap_core::prelude::*;
-use jobtap_core::slurm::{JobDescriptor, JobRecord, Partition, SlurmError, errno};
+use jobtap_core::slurm::{JobDescriptor, JobRecord, Partition, SlurmError, UnknownRelease, errno};
 
 pub use limits::{Limit, Limits};
+pub use modules::{MODULES, Module};
 pub use native::{LogLine, Surroundings};
 pub use process::kill_commands;
 pub use script::{LoadError, OnError, Options, Script, Verdict, Version};
@@ -66,6 +70,9 @@ pub struct Lua {
 struct Settings {
     /// The script; a relative name is relative to the directory of the configuration.
     script: PathBuf,
+    /// The release of Slurm for which the script was written, such as `24.11`; the newest by default.
+    #[serde(rename = "slurm-version")]
+    slurm_version: Option<String>,
     /// What happens to a request when the script fails: `reject` or `accept`.
     on_error: OnErrorName,
     /// The version of Lua that the script sees: `5.1` or `5.4`.
@@ -106,6 +113,7 @@ impl Default for Settings {
         let limits = Limits::default();
         Self {
             script: "job_submit.lua".into(),
+            slurm_version: None,
             on_error: OnErrorName::Reject,
             lua: VersionName::Lua51,
             sandbox: false,
@@ -120,12 +128,14 @@ impl Default for Settings {
 }
 
 impl Settings {
-    fn options(&self) -> Options {
+    fn options(&self) -> Result<Options, UnknownRelease> {
         // A time that is too long for a `Duration` means no limit.
         let given =
             |time: Fsd| Duration::try_from_secs_f64(time.as_secs()).unwrap_or(Duration::MAX);
         let time = self.time_limit.map_or(Limits::default().time, given);
-        Options {
+        let release = self.slurm_version.as_deref().map(str::parse).transpose()?;
+        Ok(Options {
+            release: release.unwrap_or_default(),
             version: match self.lua {
                 VersionName::Lua51 => Version::Lua51,
                 VersionName::Lua54 => Version::Lua54,
@@ -142,7 +152,7 @@ impl Settings {
             },
             cluster: self.cluster.clone(),
             qos_priority: self.qos_priority.clone(),
-        }
+        })
     }
 }
 
@@ -165,7 +175,9 @@ impl Lua {
     ) -> Result<Self, ConfError> {
         let place = |error: ConfError| error.in_table("plugins.lua");
         let path = directory.resolve(&settings.script).map_err(place)?;
-        let options = settings.options();
+        let refused =
+            |error: UnknownRelease| place(ConfError::new(format!("slurm-version: {error}")));
+        let options = settings.options().map_err(refused)?;
         let mut log = Vec::new();
         let script = Script::load(&path, options.clone(), &mut log);
         let script = script.map_err(|error| place(ConfError::new(error.to_string())))?;

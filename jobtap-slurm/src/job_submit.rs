@@ -1,7 +1,7 @@
 //! The implementation of `job_submit` and `job_modify`, which slurmctld calls.
 
 use jobtap_core::plugin::Level;
-use jobtap_core::slurm::{JobDescriptor, JobRecord, Partition, SlurmError, errno};
+use jobtap_core::slurm::{JobDescriptor, JobRecord, Partition, Release, SlurmError, errno};
 use jobtap_core::topic::TopicId;
 
 use crate::structure::{Structure, read, write_changes};
@@ -35,8 +35,8 @@ impl Decision {
     }
 }
 
-/// Numbers from this one on are jobtap's own, for errors that this version of Slurm doesn't have.
-const OWN_CODES: i32 = 1_000_000;
+/// The release for which this library is built.
+const RELEASE: Release = Release::V22_05;
 
 /// The topics of a submission.
 const SUBMIT: &[TopicId] =
@@ -134,7 +134,9 @@ fn decide(
 /// Returns the number of a refusal and its message. If this version of Slurm has the number, its commands print the
 /// text for it themselves.
 fn refusal(error: &SlurmError) -> (i32, Option<String>) {
-    if error.code() < OWN_CODES {
+    if SlurmError::in_release(error.code(), RELEASE)
+        .is_some_and(|known| known.name() == error.name())
+    {
         return (error.code(), error.message().map(str::to_owned));
     }
     (errno::SLURM_ERROR.code(), Some(error.to_string()))
@@ -149,9 +151,11 @@ mod tests {
         let known = errno::ESLURM_ACCESS_DENIED.with("no");
         assert_eq!(refusal(&known), (2002, Some("no".to_owned())));
         assert_eq!(refusal(&errno::ESLURM_ACCESS_DENIED), (2002, None));
-        let newer = errno::ERRORS.iter().find(|error| error.code >= OWN_CODES).unwrap();
-        let newer = SlurmError::from_name(newer.name).unwrap();
+        let newer = errno::ESLURM_RES_CORES_PER_GPU_UNIQUE;
         let text = newer.text().to_owned();
         assert_eq!(refusal(&newer), (-1, Some(text)));
+        // 22.05 has this number for another error.
+        let (code, text) = refusal(&errno::ESLURM_MAX_JOB_COUNT);
+        assert_eq!((code, text.is_some()), (-1, true));
     }
 }

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jobtap_core::plugin::Level;
 use jobtap_core::slurm::{
-    Field, INFINITE, JobDescriptor, JobRecord, Kind, Partition, Reservation, SetError, Value,
-    check_variable, minutes_of,
+    Field, INFINITE, JobDescriptor, JobRecord, Kind, Partition, Release, Reservation, SetError,
+    Value, check_variable, minutes_of,
 };
 use mlua::{Function, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value as LuaValue};
 
@@ -36,6 +36,14 @@ pub struct Surroundings {
     pub jobs: Vec<JobRecord>,
     /// The reservations and their names, for `slurm.reservations`.
     pub reservations: Vec<(String, Reservation)>,
+}
+
+impl Surroundings {
+    /// What scripts of a release see of it.
+    pub(super) fn shown_in(mut self, release: Release) -> Self {
+        self.jobs = self.jobs.into_iter().map(|job| job.shown_in(release)).collect();
+        self
+    }
 }
 
 /// A line that a script writes to the manager's log.
@@ -110,6 +118,8 @@ pub(super) struct Shared {
     pub(super) directory: PathBuf,
     pub(super) sandbox: bool,
     pub(super) qos_priority: BTreeMap<String, f64>,
+    /// The release of Slurm for which the script was written.
+    pub(super) release: Release,
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -181,7 +191,7 @@ fn fields(lua: &Lua, shared: &Arc<Shared>, table: &Table) -> mlua::Result<()> {
                 if call.number != number {
                     return Ok(LuaValue::Nil);
                 }
-                get(JobDescriptor::FIELDS, &call.description, &name.to_string_lossy())
+                get(JobDescriptor::FIELDS, &call.description, here.release, &name.to_string_lossy())
             };
             to_lua(lua, value)
         })?,
@@ -201,7 +211,7 @@ fn fields(lua: &Lua, shared: &Arc<Shared>, table: &Table) -> mlua::Result<()> {
                         "bad argument #3 to '?' (the text for {name} has a zero byte)"
                     )));
                 }
-                call.description.set(&name, from_lua(&value))
+                call.description.set_in(here.release, &name, from_lua(&value))
             };
             Ok(match set {
                 Ok(()) => None,
@@ -262,7 +272,7 @@ fn fields(lua: &Lua, shared: &Arc<Shared>, table: &Table) -> mlua::Result<()> {
         "get_record",
         lua.create_function(
             move |lua, (number, kind, index, name): (u64, LuaString, usize, LuaString)| {
-                let name = name.to_string_lossy();
+                let (release, name) = (here.release, name.to_string_lossy());
                 let value = {
                     let call = lock(&here.call);
                     if call.number != number {
@@ -271,13 +281,20 @@ fn fields(lua: &Lua, shared: &Arc<Shared>, table: &Table) -> mlua::Result<()> {
                     let Surroundings { partitions, jobs, reservations } = &call.surroundings;
                     let at = index.wrapping_sub(1);
                     match &*kind.as_bytes() {
-                        b"job" => call.job.as_ref().map(|job| get(JobRecord::FIELDS, job, &name)),
-                        b"jobs" => jobs.get(at).map(|job| get(JobRecord::FIELDS, job, &name)),
+                        b"job" => {
+                            call.job.as_ref().map(|job| get(JobRecord::FIELDS, job, release, &name))
+                        }
+                        b"jobs" => {
+                            jobs.get(at).map(|job| get(JobRecord::FIELDS, job, release, &name))
+                        }
                         b"reservations" => {
                             let reservation = reservations.get(at);
-                            reservation.map(|(_, found)| get(Reservation::FIELDS, found, &name))
+                            reservation
+                                .map(|(_, found)| get(Reservation::FIELDS, found, release, &name))
                         }
-                        _ => partitions.get(at).map(|found| get(Partition::FIELDS, found, &name)),
+                        _ => partitions
+                            .get(at)
+                            .map(|found| get(Partition::FIELDS, found, release, &name)),
                     }
                 };
                 to_lua(lua, value.flatten())
@@ -524,7 +541,8 @@ fn system(lua: &Lua, shared: &Arc<Shared>, table: &Table) -> mlua::Result<()> {
     table.set(
         "qos_priority",
         lua.create_function(move |_, name: LuaString| {
-            Ok(here.qos_priority.get(&name.to_string_lossy()).copied().map(number))
+            // As in Slurm, an unknown QOS has the priority 0.
+            Ok(number(here.qos_priority.get(&name.to_string_lossy()).copied().unwrap_or(0.0)))
         })?,
     )
 }
@@ -595,9 +613,14 @@ fn reflection(lua: &Lua, table: &Table) -> mlua::Result<()> {
     )
 }
 
-/// Reads a field of a record. `None` if scripts can't read a field of this name.
-fn get<T>(fields: &'static [Field<T>], record: &T, name: &str) -> Option<(Kind, Value)> {
-    let field = Field::find(fields, name).filter(|field| field.readable.any())?;
+/// Reads a field of a record. `None` if scripts of the release can't read a field of this name.
+fn get<T>(
+    fields: &'static [Field<T>],
+    record: &T,
+    release: Release,
+    name: &str,
+) -> Option<(Kind, Value)> {
+    let field = Field::find(fields, name).filter(|field| field.readable.has(release))?;
     Some((field.kind, (field.get)(record)))
 }
 

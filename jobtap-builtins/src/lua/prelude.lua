@@ -5,13 +5,15 @@
 -- of this file. So functions here never let an error of another function pass: they call it through
 -- `pcall` and raise its text again at the level of the script.
 --
--- `native` are the functions that Rust provides, `options` what the configuration says:
+-- `served` are the modules in place of those written in C, by name, `native` the functions that Rust provides, and
+-- `options` what the configuration says:
 --   lua51       whether scripts see Lua 5.1 (true) or 5.4 as it is
 --   sandbox     whether files, processes and the like are out of reach
 --   directory   the directory of the script
 --   constants   what `slurm` holds beside functions, by name
+--   absent      the functions that `slurm` lacks in the release of the script
 
-local native, options = ...
+local native, options, served = ...
 local lua51, sandbox = options.lua51, options.sandbox
 
 local error, pcall, xpcall, type, select = error, pcall, xpcall, type, select
@@ -20,7 +22,7 @@ local getmetatable, setmetatable, tonumber, tostring, load = getmetatable, setme
 local math_type, tointeger, floor, ceil = math.type, math.tointeger, math.floor, math.ceil
 local string_byte, string_sub, string_gsub = string.byte, string.sub, string.gsub
 local string_format, string_find, string_match = string.format, string.find, string.match
-local table_concat, table_unpack = table.concat, table.unpack
+local table_concat, table_unpack, table_pack = table.concat, table.unpack, table.pack
 local package, G = package, _G
 
 -- Passes the results of `pcall(f, ..)` on. To be called as the last thing that a function does: then the
@@ -211,7 +213,8 @@ else
 end
 
 local here = options.directory
-package.path = here .. "/?.lua;" .. here .. "/?/init.lua"
+local beside = here .. "/?.lua;" .. here .. "/?/init.lua"
+package.path = beside
 if not sandbox then
   for _, version in ipairs({ "5.4", "5.1" }) do
     for _, root in ipairs({ "/usr/local/share/lua/", "/usr/share/lua/" }) do
@@ -222,6 +225,15 @@ if not sandbox then
 end
 package.cpath = ""
 local search = package.searchpath
+
+local function load_module(name, path)
+  local chunk, reason = compile_file(path)
+  if not chunk then
+    error("error loading module '" .. name .. "' from file '" .. path .. "':\n\t" .. reason, 0)
+  end
+  return chunk, path
+end
+
 package.searchers = {
   function(name)
     local found = package.preload[name]
@@ -230,16 +242,27 @@ package.searchers = {
     end
     return "no field package.preload['" .. name .. "']"
   end,
+  -- A file beside the script comes before a module that is served, and one of the system after it, since that may
+  -- need its part in C.
+  function(name)
+    local path = search(name, beside)
+    if path then
+      return load_module(name, path)
+    end
+    local module = served[name]
+    if module then
+      return function()
+        return module
+      end, ":served:"
+    end
+    return "\n\tno module '" .. name .. "' is served"
+  end,
   function(name)
     local path, message = search(name, package.path)
     if not path then
       return message
     end
-    local chunk, reason = compile_file(path)
-    if not chunk then
-      error("error loading module '" .. name .. "' from file '" .. path .. "':\n\t" .. reason, 0)
-    end
-    return chunk, path
+    return load_module(name, path)
   end,
   function()
     return "modules written in C can't be loaded"
@@ -402,7 +425,7 @@ function string.byte(text, first, last)
 end
 
 function string.char(...)
-  local codes = table.pack(...)
+  local codes = table_pack(...)
   for index = 1, codes.n do
     codes[index] = as_whole(codes[index])
   end
@@ -554,7 +577,7 @@ function string.gsub(text, pattern, replacement, limit)
   local anchored = string_byte(pattern, 1) == 94
   local pieces, copied, position, count, last_end = {}, 1, 1, 0, nil
   while (not limit or count < limit) and position <= #text + 1 do
-    local found = table.pack(native_find(text, pattern, position, false))
+    local found = table_pack(native_find(text, pattern, position, false))
     local first, last = found[1], found[2]
     if first == false then
       error(last, 2)
@@ -611,7 +634,7 @@ local any_number = { e = true, E = true, f = true, F = true, g = true, G = true,
 -- `string.format`, whose errors are raised at `level`.
 local function format(level, text, ...)
   text = check_text(text, 1, "format", level)
-  local arguments = table.pack(...)
+  local arguments = table_pack(...)
   if lua51 then
     local index, message = 0, nil
     text = string_gsub(text, "%%([-+ #0]*%d*%.?%d*)(.?)", function(flags, conversion)
@@ -718,7 +741,8 @@ if lua51 then
   G.unpack = function(list, first, last)
     return results("unpack", pcall(table_unpack, list, as_whole(first), as_whole(last)))
   end
-  table.unpack = G.unpack
+  -- Scripts ask for these to learn which Lua they have.
+  table.pack, table.unpack, table.move = nil, nil, nil
 
   local function check_table(value, name)
     if type(value) ~= "table" then
@@ -869,7 +893,7 @@ if lua51 then
 
   local random, randomseed = math.random, math.randomseed
   function math.random(...)
-    local arguments = table.pack(...)
+    local arguments = table_pack(...)
     for index = 1, arguments.n do
       arguments[index] = as_whole(arguments[index])
     end
@@ -905,7 +929,7 @@ end
 -- The system
 
 function G.print(...)
-  local texts = table.pack(...)
+  local texts = table_pack(...)
   for index = 1, texts.n do
     texts[index] = to_text(texts[index])
   end
@@ -958,7 +982,7 @@ function process:read(...)
   if self.closed then
     error("attempt to use a closed file", 2)
   end
-  local wanted = table.pack(...)
+  local wanted = table_pack(...)
   if wanted.n == 0 then
     wanted = { n = 1, "l" }
   end
@@ -1109,7 +1133,7 @@ else
   -- nothing reads.
   local console = { output = "", at = 1 }
   function console:write(...)
-    local texts = table.pack(...)
+    local texts = table_pack(...)
     for index = 1, texts.n do
       texts[index] = check_text(texts[index], index, "write", 1)
     end
@@ -1271,10 +1295,7 @@ function slurm.time_str2mins(text)
 end
 
 function slurm.get_qos_priority(name)
-  local priority = native.qos_priority(check_text(name, 1, "get_qos_priority", 1))
-  if priority then
-    return priority
-  end
+  return native.qos_priority(check_text(name, 1, "get_qos_priority", 1))
 end
 
 for _, form in ipairs({ "json", "yaml" }) do
@@ -1292,6 +1313,10 @@ for _, form in ipairs({ "json", "yaml" }) do
     end
     return value
   end
+end
+
+for _, name in ipairs(options.absent) do
+  slurm[name] = nil
 end
 
 -- The name of a field, as Slurm takes it.

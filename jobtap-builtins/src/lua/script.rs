@@ -1,6 +1,6 @@
 //! Loads a `job_submit.lua`, loads it again when it has changed, and calls it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,11 +8,14 @@ use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use jobtap_core::plugin::Level;
-use jobtap_core::slurm::{CONSTANTS, JobDescriptor, JobRecord, SlurmError, errno};
+use jobtap_core::slurm::{
+    CONSTANTS, FUNCTIONS, JobDescriptor, JobRecord, Release, SlurmError, errno,
+};
 use mlua::{Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, Value, VmState};
 use thiserror::Error;
 
 use super::limits::{Limit, Limits, Meter};
+use super::modules::modules;
 use super::native::{self, Call, LogLine, Shared, Surroundings, lock};
 
 /// The version of Lua that a script sees.
@@ -38,6 +41,8 @@ pub enum OnError {
 /// How scripts are run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Options {
+    /// The release of Slurm for which the script was written.
+    pub release: Release,
     /// The version of Lua.
     pub version: Version,
     /// Keeps files, commands and the environment of the manager out of reach.
@@ -92,13 +97,19 @@ pub struct Verdict {
     pub log: Vec<LogLine>,
     /// Why the script failed, if it did.
     pub error: Option<String>,
+    /// The release whose errors the script knows.
+    release: Release,
 }
 
 impl Verdict {
     /// The error with which the request is refused; `None` if it is accepted.
     #[must_use]
     pub fn refusal(&self) -> Option<SlurmError> {
-        SlurmError::from_code(self.code)
+        match self.error {
+            // The manager's own error, which the release of the script may lack.
+            Some(_) => SlurmError::from_code(self.code),
+            None => SlurmError::in_release(self.code, self.release),
+        }
     }
 }
 
@@ -156,6 +167,30 @@ impl Script {
         message.map_err(internal)?.map_or(Ok(()), |message| Err(failed(message)))
     }
 
+    /// The functions and tables that Lua gives a script, by their names and, for members of a table, as `os.date`.
+    ///
+    /// # Errors
+    /// No state of Lua can be made.
+    pub fn library(options: &Options) -> Result<BTreeSet<String>, LoadError> {
+        let path = Path::new("").to_owned();
+        let failed =
+            |error: mlua::Error| LoadError::Script { path: path.clone(), text: text_of(&error) };
+        let shared = Arc::new(Shared::new(&path, options));
+        let Functions { lua, .. } = state(options, &shared).map_err(failed)?;
+        let mut names = BTreeSet::new();
+        for pair in lua.globals().pairs::<String, Value>() {
+            let (name, value) = pair.map_err(failed)?;
+            if let Value::Table(table) = value {
+                let members = table.pairs::<Value, Value>().filter_map(Result::ok);
+                names.extend(members.filter_map(|(key, _)| {
+                    Some(format!("{name}.{}", key.as_string()?.to_string_lossy()))
+                }));
+            }
+            names.insert(name);
+        }
+        Ok(names)
+    }
+
     /// The files that the script consists of: its own, and those that it has loaded so far.
     #[must_use]
     pub fn files(&self) -> Vec<PathBuf> {
@@ -199,14 +234,21 @@ impl Script {
         let mut log = Vec::new();
         self.reload(&mut log);
         let modify = job.is_some();
-        let call = Call { description: description.clone(), job, surroundings, ..Call::default() };
+        let release = self.options.release;
+        let call = Call {
+            description: description.shown_in(release),
+            job: job.map(|job| job.shown_in(release)),
+            surroundings: surroundings.shown_in(release),
+            ..Call::default()
+        };
         let (answer, call) = self.program.call(call, modify, uid, self.options.limits);
         log.extend(call.log.kept);
         if call.log.dropped > 0 {
             let text = format!("{} more lines of the script are not logged", call.log.dropped);
             log.push(LogLine { level: Level::Warning, text });
         }
-        let mut verdict = Verdict { messages: call.messages.kept, log, ..Verdict::default() };
+        let mut verdict =
+            Verdict { messages: call.messages.kept, log, release, ..Verdict::default() };
         let mut keep = true;
         match answer {
             Answer::Code(code) => verdict.code = code,
@@ -237,7 +279,7 @@ impl Script {
             }
         }
         if keep {
-            *description = call.description;
+            *description = description.with_changes_of(release, call.description);
         }
         verdict
     }
@@ -374,20 +416,27 @@ impl Program {
 
 /// Reads the text of a script, and creates what its functions share.
 fn read_script(path: &Path, options: &Options) -> Result<(Arc<Shared>, Vec<u8>), LoadError> {
-    let shared = Shared {
-        call: Mutex::default(),
-        meter: Mutex::new(Meter::new(options.limits)),
-        files: Mutex::default(),
-        opened: Mutex::default(),
-        mentions_jobs: AtomicBool::new(false),
-        directory: path.parent().map(Path::to_owned).unwrap_or_default(),
-        sandbox: options.sandbox,
-        qos_priority: options.qos_priority.clone(),
-    };
+    let shared = Shared::new(path.parent().unwrap_or(Path::new("")), options);
     let source = native::read_file(path)
         .map_err(|error| LoadError::Script { path: path.to_owned(), text: error.to_string() })?;
     shared.note_file(path, &source);
     Ok((Arc::new(shared), source))
+}
+
+impl Shared {
+    fn new(directory: &Path, options: &Options) -> Self {
+        Self {
+            call: Mutex::default(),
+            meter: Mutex::new(Meter::new(options.limits)),
+            files: Mutex::default(),
+            opened: Mutex::default(),
+            mentions_jobs: AtomicBool::new(false),
+            directory: directory.to_owned(),
+            sandbox: options.sandbox,
+            qos_priority: options.qos_priority.clone(),
+            release: options.release,
+        }
+    }
 }
 
 /// A fresh state with the prelude, and the prelude's functions.
@@ -406,8 +455,10 @@ fn state(options: &Options, shared: &Arc<Shared>) -> mlua::Result<Functions> {
     let lua = Lua::new_with(libraries, LuaOptions::default())?;
     lua.set_memory_limit(options.limits.memory)?;
     let functions = native::functions(&lua, shared)?;
+    let served = modules(&lua, shared, &functions, options.sandbox)?;
     let prelude = lua.load(include_str!("prelude.lua")).set_name("=prelude");
-    let (run, call, check) = prelude.call((functions, prelude_options(&lua, options, shared)?))?;
+    let (run, call, check) =
+        prelude.call((functions, prelude_options(&lua, options, shared)?, served))?;
     let meter = Arc::clone(shared);
     let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_AT_ONCE);
     lua.set_global_hook(triggers, move |_, _| {
@@ -421,15 +472,18 @@ fn state(options: &Options, shared: &Arc<Shared>) -> mlua::Result<Functions> {
 
 fn prelude_options(lua: &Lua, options: &Options, shared: &Shared) -> mlua::Result<Table> {
     let constants = lua.create_table()?;
-    for constant in CONSTANTS {
+    let release = options.release;
+    for constant in CONSTANTS.iter().filter(|constant| constant.releases.has(release)) {
         constants.raw_set(constant.name, native::number(constant.value))?;
     }
-    for error in errno::ERRORS.iter().filter(|error| error.scripts.any()) {
+    for error in errno::ERRORS.iter().filter(|error| error.is_in_scripts(release)) {
         constants.raw_set(error.name, error.code)?;
     }
     constants.raw_set("CLUSTER_NAME", options.cluster.as_str())?;
     let table = lua.create_table()?;
     table.raw_set("constants", constants)?;
+    let absent = FUNCTIONS.iter().filter(|function| !function.releases.has(release));
+    table.raw_set("absent", lua.create_sequence_from(absent.map(|function| function.name))?)?;
     table.raw_set("lua51", options.version == Version::Lua51)?;
     table.raw_set("sandbox", options.sandbox)?;
     let directory = match shared.directory.as_os_str().is_empty() {

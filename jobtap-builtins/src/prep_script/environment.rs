@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jobtap_core::prelude::*;
-use jobtap_core::slurm::{CORE_SPEC_THREAD, JobDescriptor};
+use jobtap_core::slurm::{CORE_SPEC_THREAD, JobDescriptor, Release};
 
 /// When a script runs: `SLURM_SCRIPT_CONTEXT`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,7 +150,9 @@ pub(super) fn variables(
     set("SLURM_JOB_NODELIST", hosts.clone());
     if context.is_on_node() {
         set("SLURM_JOB_ACCOUNT", desc.account.clone());
-        set("SLURM_JOB_NTASKS", desc.num_tasks.map(|tasks| tasks.to_string()));
+        // Computed from the nodes, if only the tasks of each were asked for.
+        let tasks = desc.shown_in(Release::OLDEST).num_tasks;
+        set("SLURM_JOB_NTASKS", tasks.map(|tasks| tasks.to_string()));
         set("SLURMD_NODENAME", node.map(|node| node.host.clone()));
         set("SLURM_CONF", account.conf.map(str::to_owned));
         set("SLURM_UID", Some(uid));

@@ -283,12 +283,12 @@ fn documents_and_times_are_read_and_written() {
         logged(
             "local value = slurm.from_json('{\"a\": [1, 2.5], \"b\": null}')
              slurm.log_info(slurm.to_json({ value.a[1] / 1, value.a[2] }))
-             slurm.log_info((slurm.to_yaml({ key = 'x' }):gsub('\\n', '')))
+             print((slurm.to_yaml({ key = 'x' }):gsub('\\n', ';')))
              slurm.log_info('%d %d %d', slurm.time_str2mins('1-00:00:00'), slurm.time_str2mins('bad'),
                slurm.time_str2mins('unlimited'))
              slurm.log_info(tostring(slurm.get_qos_priority('none')))"
         ),
-        ["[1,2.5]", "key: x", "1440 -2 -1", "nil"]
+        ["[1,2.5]", "%YAML 1.1;--- !!map;key: !!str x;", "1440 -2 -1", "0"]
     );
 }
 

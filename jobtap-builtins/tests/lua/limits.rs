@@ -72,6 +72,10 @@ fn a_function_over_a_table_without_end_is_stopped() {
             "local s = ('x'):rep(1e6) while true do s:upper() s:reverse() end".to_owned(),
             "local s = 'x' while true do s:rep(1e6) end".to_owned(),
         ] {
+            // Lua 5.1 has no such function.
+            if body.starts_with("table.move") && version == Version::Lua51 {
+                continue;
+            }
             let error = stopped(&options, &body);
             let known = ["stopped after 2000000 instructions", "too many elements to move"];
             assert!(known.iter().any(|text| error.ends_with(text)), "{body}: {error}");

@@ -5,7 +5,9 @@ mod fields;
 mod language;
 mod limits;
 mod loading;
+mod modules;
 mod plugin;
+mod releases;
 mod sites;
 
 use std::path::{Path, PathBuf};

@@ -169,6 +169,20 @@ fn a_script_sees_changes_of_jobs_with_the_job_as_it_is() {
 }
 
 #[test]
+fn a_release_that_is_not_known_is_refused_with_those_that_are() {
+    let site = Site::new();
+    site.write("job_submit.lua", ROUTING);
+    let builder = builder(&site, json!({"slurm-version": "21.08"}));
+    let error = builder.try_start().unwrap_err().to_string();
+    assert!(
+        error.contains(
+            "slurm-version: \"21.08\" is no known release of Slurm; known are 22.05, 23.02"
+        ),
+        "{error}"
+    );
+}
+
+#[test]
 fn limits_of_the_configuration_hold() {
     let site = Site::new();
     site.write(

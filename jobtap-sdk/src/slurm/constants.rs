@@ -1,7 +1,7 @@
 //! Slurm's numbers: what stands for "not set" and "no limit", and the bits of its flags, under the names
 //! that scripts use.
 
-use super::table::Versions;
+use super::release::{Release, Releases};
 
 /// A byte that is not set.
 pub const NO_VAL8: u8 = 0xfe;
@@ -62,6 +62,8 @@ pub const KILL_INV_DEP: u64 = 1 << 0;
 pub const NO_KILL_INV_DEP: u64 = 1 << 1;
 /// `bitflags`: bind tasks to the CPUs near their GRES.
 pub const GRES_ENFORCE_BIND: u64 = 1 << 4;
+/// `bitflags`: the number of tasks was asked for.
+pub const JOB_NTASKS_SET: u64 = 1 << 14;
 /// `bitflags`: use the most nodes.
 pub const SPREAD_JOB: u64 = 1 << 8;
 /// `bitflags`: prefer the smallest number of nodes.
@@ -119,16 +121,16 @@ pub struct Constant {
     pub name: &'static str,
     /// The value in Lua, where 64-bit numbers lose their last digits.
     pub value: f64,
-    /// The versions of Slurm that have it.
-    pub versions: Versions,
+    /// The releases of Slurm whose scripts know it.
+    pub releases: Releases,
 }
 
-const fn both(name: &'static str, value: f64) -> Constant {
-    Constant { name, value, versions: Versions::BOTH }
+const fn always(name: &'static str, value: f64) -> Constant {
+    Constant { name, value, releases: Releases::ALL }
 }
 
-const fn newest(name: &'static str, bit: u32) -> Constant {
-    Constant { name, value: (1_u64 << bit) as f64, versions: Versions::NEWEST }
+const fn since(release: Release, name: &'static str, value: u64) -> Constant {
+    Constant { name, value: value as f64, releases: Releases::since(release) }
 }
 
 /// The numbers that scripts know as `slurm.NAME`, without the errors, which are in
@@ -136,48 +138,48 @@ const fn newest(name: &'static str, bit: u32) -> Constant {
 ///
 /// `MAIL_JOB_TIME890` is how Slurm spells it.
 pub const CONSTANTS: &[Constant] = &[
-    both("ALLOC_SID_ADMIN_HOLD", ALLOC_SID_ADMIN_HOLD as f64),
-    both("ALLOC_SID_USER_HOLD", ALLOC_SID_USER_HOLD as f64),
-    newest("CONSOLIDATE_SEGMENTS", 44),
-    both("ERROR", -1.0),
-    newest("EXPEDITED_REQUEUE", 45),
-    both("FAILURE", -1.0),
-    newest("GRES_ALLOW_TASK_SHARING", 40),
-    both("GRES_DISABLE_BIND", GRES_DISABLE_BIND as f64),
-    both("GRES_ENFORCE_BIND", GRES_ENFORCE_BIND as f64),
-    newest("GRES_MULT_TASKS_PER_SHARING", 39),
-    newest("GRES_ONE_TASK_PER_SHARING", 38),
-    both("INFINITE", INFINITE as f64),
-    both("INFINITE64", INFINITE64 as f64),
-    both("JOB_SHARED_MCS", JOB_SHARED_MCS as f64),
-    both("JOB_SHARED_NONE", JOB_SHARED_NONE as f64),
-    both("JOB_SHARED_OK", JOB_SHARED_OK as f64),
-    both("JOB_SHARED_USER", JOB_SHARED_USER as f64),
-    both("KILL_INV_DEP", KILL_INV_DEP as f64),
-    both("MAIL_INVALID_DEPEND", MAIL_INVALID_DEPEND as f64),
-    both("MAIL_JOB_BEGIN", MAIL_JOB_BEGIN as f64),
-    both("MAIL_JOB_END", MAIL_JOB_END as f64),
-    both("MAIL_JOB_FAIL", MAIL_JOB_FAIL as f64),
-    both("MAIL_JOB_REQUEUE", MAIL_JOB_REQUEUE as f64),
-    both("MAIL_JOB_STAGE_OUT", MAIL_JOB_STAGE_OUT as f64),
-    both("MAIL_JOB_TIME100", MAIL_JOB_TIME100 as f64),
-    both("MAIL_JOB_TIME50", MAIL_JOB_TIME50 as f64),
-    both("MAIL_JOB_TIME80", MAIL_JOB_TIME80 as f64),
-    both("MAIL_JOB_TIME890", MAIL_JOB_TIME90 as f64),
-    both("MEM_PER_CPU", MEM_PER_CPU as f64),
-    both("NICE_OFFSET", NICE_OFFSET as f64),
-    both("NO_KILL_INV_DEP", NO_KILL_INV_DEP as f64),
-    both("NO_VAL", NO_VAL as f64),
-    both("NO_VAL16", NO_VAL16 as f64),
-    both("NO_VAL64", NO_VAL64 as f64),
-    both("NO_VAL8", NO_VAL8 as f64),
-    both("SHARED_FORCE", SHARED_FORCE as f64),
-    Constant { name: "SLURM_SUCCESS", value: 0.0, versions: Versions::NEWEST },
-    both("SPREAD_JOB", SPREAD_JOB as f64),
-    newest("SPREAD_SEGMENTS", 43),
-    newest("STEPMGR_ENABLED", 41),
-    both("SUCCESS", 0.0),
-    both("USE_MIN_NODES", USE_MIN_NODES as f64),
+    always("ALLOC_SID_ADMIN_HOLD", ALLOC_SID_ADMIN_HOLD as f64),
+    always("ALLOC_SID_USER_HOLD", ALLOC_SID_USER_HOLD as f64),
+    since(Release::V25_11, "CONSOLIDATE_SEGMENTS", 1 << 44),
+    always("ERROR", -1.0),
+    since(Release::V25_11, "EXPEDITED_REQUEUE", 1 << 45),
+    always("FAILURE", -1.0),
+    since(Release::V23_11, "GRES_ALLOW_TASK_SHARING", 1 << 40),
+    always("GRES_DISABLE_BIND", GRES_DISABLE_BIND as f64),
+    always("GRES_ENFORCE_BIND", GRES_ENFORCE_BIND as f64),
+    since(Release::V23_11, "GRES_MULT_TASKS_PER_SHARING", 1 << 39),
+    since(Release::V23_11, "GRES_ONE_TASK_PER_SHARING", 1 << 38),
+    always("INFINITE", INFINITE as f64),
+    always("INFINITE64", INFINITE64 as f64),
+    always("JOB_SHARED_MCS", JOB_SHARED_MCS as f64),
+    always("JOB_SHARED_NONE", JOB_SHARED_NONE as f64),
+    always("JOB_SHARED_OK", JOB_SHARED_OK as f64),
+    always("JOB_SHARED_USER", JOB_SHARED_USER as f64),
+    always("KILL_INV_DEP", KILL_INV_DEP as f64),
+    always("MAIL_INVALID_DEPEND", MAIL_INVALID_DEPEND as f64),
+    always("MAIL_JOB_BEGIN", MAIL_JOB_BEGIN as f64),
+    always("MAIL_JOB_END", MAIL_JOB_END as f64),
+    always("MAIL_JOB_FAIL", MAIL_JOB_FAIL as f64),
+    always("MAIL_JOB_REQUEUE", MAIL_JOB_REQUEUE as f64),
+    always("MAIL_JOB_STAGE_OUT", MAIL_JOB_STAGE_OUT as f64),
+    always("MAIL_JOB_TIME100", MAIL_JOB_TIME100 as f64),
+    always("MAIL_JOB_TIME50", MAIL_JOB_TIME50 as f64),
+    always("MAIL_JOB_TIME80", MAIL_JOB_TIME80 as f64),
+    always("MAIL_JOB_TIME890", MAIL_JOB_TIME90 as f64),
+    always("MEM_PER_CPU", MEM_PER_CPU as f64),
+    always("NICE_OFFSET", NICE_OFFSET as f64),
+    always("NO_KILL_INV_DEP", NO_KILL_INV_DEP as f64),
+    always("NO_VAL", NO_VAL as f64),
+    always("NO_VAL16", NO_VAL16 as f64),
+    always("NO_VAL64", NO_VAL64 as f64),
+    always("NO_VAL8", NO_VAL8 as f64),
+    always("SHARED_FORCE", SHARED_FORCE as f64),
+    since(Release::V23_02, "SLURM_SUCCESS", 0),
+    always("SPREAD_JOB", SPREAD_JOB as f64),
+    since(Release::V25_11, "SPREAD_SEGMENTS", 1 << 43),
+    since(Release::V24_05, "STEPMGR_ENABLED", 1 << 41),
+    always("SUCCESS", 0.0),
+    always("USE_MIN_NODES", USE_MIN_NODES as f64),
 ];
 
 #[cfg(test)]
@@ -208,6 +210,13 @@ mod tests {
         ] {
             assert_eq!(value(name), seen, "{name}");
         }
+    }
+
+    #[test]
+    fn scripts_of_each_release_know_its_constants() {
+        let count = |release| CONSTANTS.iter().filter(|c| c.releases.has(release)).count();
+        let counts: Vec<usize> = Release::ALL.iter().map(|release| count(*release)).collect();
+        assert_eq!(counts, [34, 35, 38, 39, 39, 39, 42, 42]);
     }
 
     #[test]

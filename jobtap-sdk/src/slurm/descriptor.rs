@@ -28,175 +28,175 @@ record! {
     /// ```
     pub struct JobDescriptor {
         #[doc = "The account that the job is charged to."]
-        account: [text], RW RW, "", "-A, --account";
+        account: [text], RW, "", "-A, --account";
         #[doc = "How often the accounting of the job is sampled."]
-        acctg_freq: [text], RW RW, "", "--acctg-freq";
+        acctg_freq: [text], RW, "", "--acctg-freq";
         #[doc = "A comment that only administrators may set."]
-        admin_comment: [text], RW RW, "", "";
+        admin_comment: [text], RW, "", "";
         #[doc = "The host from which the job was submitted."]
-        alloc_node: [text], RO RO, "", "";
+        alloc_node: [text], RO, "", "";
         #[doc = "The number of arguments of the script."]
-        argc: [u32], RO RO, "", "";
+        argc: [u32], RO, "", "";
         #[doc = "The script's name and its arguments."]
-        argv: [list from 0], RO RO, "", "";
+        argv: [list from 0], RO, "", "";
         #[doc = "The task ids of a job array, such as `0-9:2%3`."]
-        array_inx: [text], RW RW, "", "-a, --array";
+        array_inx: [text], RW, "", "-a, --array";
         #[doc = "The comment of the user's association, as the site's accounts have it."]
-        assoc_comment: [text], NO RO, "", "";
+        assoc_comment: [text], RO since V23_02, "", "";
         #[doc = "The QOS that the user's association may use, separated by commas."]
-        assoc_qos: [text], NO RO, "", "";
+        assoc_qos: [text], RO since V24_11, "", "";
         #[doc = "The features that the node of the batch script must have."]
-        batch_features: [text], RW RW, "", "--batch";
+        batch_features: [text], RW, "", "--batch";
         #[doc = "The earliest time at which the job may start."]
-        begin_time: [u64 or 0], RW RW, "seconds since 1970", "-b, --begin";
+        begin_time: [u64 or 0], RW, "seconds since 1970", "-b, --begin";
         #[doc = "Slurm's flags of the job, such as `SPREAD_JOB`."]
-        bitflags: [u64], RW RW, "bits", "";
+        bitflags: [u64], RW, "bits", "";
         #[doc = "The boards of each node."]
-        boards_per_node: [u16], RO RO, "boards", "";
+        boards_per_node: [u16], RO, "boards", "";
         #[doc = "The burst buffer that the job needs."]
-        burst_buffer: [text], RW RW, "", "--bb";
+        burst_buffer: [text], RW, "", "--bb";
         #[doc = "The features that a cluster must have."]
-        cluster_features: [text], NO NO, "", "--cluster-constraint";
+        cluster_features: [text], NO, "", "--cluster-constraint";
         #[doc = "The clusters to which the job may go."]
-        clusters: [text], RW RW, "", "-M, --clusters";
+        clusters: [text], RW, "", "-M, --clusters";
         #[doc = "A comment of the user's."]
-        comment: [text], RW RW, "", "--comment";
+        comment: [text], RW, "", "--comment";
         #[doc = "The OCI container bundle of the job."]
-        container: [text], RW RW, "", "--container";
+        container: [text], RW, "", "--container";
         #[doc = "Whether the nodes must be contiguous: 0 or 1."]
-        contiguous: [u16], RW RW, "", "--contiguous";
+        contiguous: [u16], RW, "", "--contiguous";
         #[doc = "The cores of each node that are kept for the system, or with the bit `CORE_SPEC_THREAD` the threads. Scripts see it only if it counts cores."]
-        core_spec: [u16 or NO_VAL16], NO RW, "cores", "-S, --core-spec",
+        core_spec: [u16 or NO_VAL16], RW since V26_05, "cores", "-S, --core-spec",
             |desc| kept(desc.core_spec, 0),
             |desc, value| keep(desc, &value, 0);
         #[doc = "The least number of cores of each socket."]
-        cores_per_socket: [u16 or NO_VAL16], RW RW, "cores", "--cores-per-socket";
+        cores_per_socket: [u16 or NO_VAL16], RW, "cores", "--cores-per-socket";
         #[doc = "How tasks are bound to CPUs."]
-        cpu_bind: [text], NO NO, "", "--cpu-bind";
+        cpu_bind: [text], NO, "", "--cpu-bind";
         #[doc = "The governor of the CPUs' frequency."]
-        cpu_freq_gov: [u32 or NO_VAL], RW RW, "", "--cpu-freq";
+        cpu_freq_gov: [u32 or NO_VAL], RW, "", "--cpu-freq";
         #[doc = "The highest frequency of the CPUs."]
-        cpu_freq_max: [u32 or NO_VAL], RW RW, "kHz", "--cpu-freq";
+        cpu_freq_max: [u32 or NO_VAL], RW, "kHz", "--cpu-freq";
         #[doc = "The lowest frequency of the CPUs."]
-        cpu_freq_min: [u32 or NO_VAL], RW RW, "kHz", "--cpu-freq";
+        cpu_freq_min: [u32 or NO_VAL], RW, "kHz", "--cpu-freq";
         #[doc = "The CPUs of each task."]
-        cpus_per_task: [u16 or NO_VAL16], RW RW, "CPUs", "-c, --cpus-per-task";
+        cpus_per_task: [u16 or NO_VAL16], RW, "CPUs", "-c, --cpus-per-task";
         #[doc = "The CPUs for each generic resource, such as `gres:gpu:4`."]
-        cpus_per_tres: [text], RW RW, "", "--cpus-per-gpu";
+        cpus_per_tres: [text], RW, "", "--cpus-per-gpu";
         #[doc = "The time by which the job must have ended; a job that can't make it is removed."]
-        deadline: [u64 or 0], NO NO, "seconds since 1970", "--deadline";
+        deadline: [u64 or 0], NO, "seconds since 1970", "--deadline";
         #[doc = "The user's default account, as the site's accounts have it."]
-        default_account: [text], RO RO, "", "";
+        default_account: [text], RO, "", "";
         #[doc = "The default QOS of the user's association, as the site's accounts have it."]
-        default_qos: [text], RO RO, "", "";
+        default_qos: [text], RO, "", "";
         #[doc = "How long the job may wait for a node to reboot into the features it asks for."]
-        delay_boot: [u32 or NO_VAL], RW RW, "seconds", "--delay-boot";
+        delay_boot: [u32 or NO_VAL], RW, "seconds", "--delay-boot";
         #[doc = "The jobs that this one depends on, such as `afterok:12:13,singleton`."]
-        dependency: [text], RW RW, "", "-d, --dependency";
+        dependency: [text], RW, "", "-d, --dependency";
         #[doc = "The time at which the job is expected to end."]
-        end_time: [u64 or 0], RW RW, "seconds since 1970", "";
+        end_time: [u64 or 0], RW, "seconds since 1970", "";
         #[doc = "The environment of the job."]
-        environment: [environment], RO RO, "", "--export";
+        environment: [environment], RO, "", "--export";
         #[doc = "The hosts that the job must not use, as a host list."]
-        exc_nodes: [text], RW RW, "", "-x, --exclude";
+        exc_nodes: [text], RW, "", "-x, --exclude";
         #[doc = "A text that Slurm keeps for others."]
-        extra: [text], RW RW, "", "--extra";
+        extra: [text], RW, "", "--extra";
         #[doc = "The features that nodes must have, such as `intel&(rack1|rack2)`."]
-        features: [text], RW RW, "", "-C, --constraint";
+        features: [text], RW, "", "-C, --constraint";
         #[doc = "The group of the job."]
-        group_id: [u32], RO RO, "", "--gid";
+        group_id: [u32], RO, "", "--gid";
         #[doc = "The place of this part of a heterogeneous job; the first is 0."]
-        het_job_offset: [u32 or NO_VAL], RO RO, "", "";
+        het_job_offset: [u32 or NO_VAL], RO, "", "";
         #[doc = "Whether the job must start at once: 0 or 1."]
-        immediate: [u16], RW RW, "", "";
+        immediate: [u16], RW, "", "";
         #[doc = "The id of the job, if the request names one."]
-        job_id: [u32 or NO_VAL], NO NO, "", "";
+        job_id: [u32 or NO_VAL], NO, "", "";
         #[doc = "Whether a failed node ends the job: 0 or 1."]
-        kill_on_node_fail: [u16 or NO_VAL16], NO NO, "", "-k, --no-kill";
+        kill_on_node_fail: [u16 or NO_VAL16], NO, "", "-k, --no-kill";
         #[doc = "The licenses that the job needs, such as `matlab:2,ansys`."]
-        licenses: [text], RW RW, "", "-L, --licenses";
+        licenses: [text], RW, "", "-L, --licenses";
         #[doc = "When mail is sent: the `MAIL_` bits."]
-        mail_type: [u16], RW RW, "bits", "--mail-type";
+        mail_type: [u16], RW, "bits", "--mail-type";
         #[doc = "To whom mail is sent."]
-        mail_user: [text], RW RW, "", "--mail-user";
+        mail_user: [text], RW, "", "--mail-user";
         #[doc = "The most CPUs of the job."]
-        max_cpus: [u32 or NO_VAL], RW RW, "CPUs", "";
+        max_cpus: [u32 or NO_VAL], RW, "CPUs", "";
         #[doc = "The most nodes of the job."]
-        max_nodes: [u32 or NO_VAL], RW RW, "nodes", "-N, --nodes";
+        max_nodes: [u32 or NO_VAL], RW, "nodes", "-N, --nodes";
         #[doc = "The security label of the job."]
-        mcs_label: [text], NO RW, "", "--mcs-label";
+        mcs_label: [text], RW since V23_11, "", "--mcs-label";
         #[doc = "How tasks are bound to memory."]
-        mem_bind: [text], NO NO, "", "--mem-bind";
+        mem_bind: [text], NO, "", "--mem-bind";
         #[doc = "The memory for each generic resource, such as `gres:gpu:4096`."]
-        mem_per_tres: [text], RW RW, "", "--mem-per-gpu";
+        mem_per_tres: [text], RW, "", "--mem-per-gpu";
         #[doc = "The least CPUs of the job."]
-        min_cpus: [u32 or NO_VAL], RW RW, "CPUs", "";
+        min_cpus: [u32 or NO_VAL], RW, "CPUs", "";
         #[doc = "The least nodes of the job."]
-        min_nodes: [u32 or NO_VAL], RW RW, "nodes", "-N, --nodes";
+        min_nodes: [u32 or NO_VAL], RW, "nodes", "-N, --nodes";
         #[doc = "The name of the job."]
-        name: [text], RW RW, "", "-J, --job-name";
+        name: [text], RW, "", "-J, --job-name";
         #[doc = "What the job needs of the network."]
-        network: [text], RO RO, "", "--network";
+        network: [text], RO, "", "--network";
         #[doc = "The nice value plus `NICE_OFFSET`; a higher one means a lower priority."]
-        nice: [u32 or NO_VAL], RW RW, "", "--nice";
+        nice: [u32 or NO_VAL], RW, "", "--nice";
         #[doc = "The tasks on each board."]
-        ntasks_per_board: [u16], RO RO, "tasks", "";
+        ntasks_per_board: [u16], RO, "tasks", "";
         #[doc = "The tasks on each core."]
-        ntasks_per_core: [u16 or NO_VAL16], RO RO, "tasks", "--ntasks-per-core";
+        ntasks_per_core: [u16 or NO_VAL16], RO, "tasks", "--ntasks-per-core";
         #[doc = "The tasks on each node."]
-        ntasks_per_node: [u16 or NO_VAL16], RW RW, "tasks", "--ntasks-per-node";
+        ntasks_per_node: [u16 or NO_VAL16], RW, "tasks", "--ntasks-per-node";
         #[doc = "The tasks on each socket."]
-        ntasks_per_socket: [u16 or NO_VAL16], RW RW, "tasks", "--ntasks-per-socket";
+        ntasks_per_socket: [u16 or NO_VAL16], RW, "tasks", "--ntasks-per-socket";
         #[doc = "The tasks on each generic resource, in practice on each GPU."]
-        ntasks_per_tres: [u16 or NO_VAL16], RW RW, "tasks", "--ntasks-per-gpu";
+        ntasks_per_tres: [u16 or NO_VAL16], RW, "tasks", "--ntasks-per-gpu";
         #[doc = "The number of tasks."]
-        num_tasks: [u32 or NO_VAL], RW RW, "tasks", "-n, --ntasks";
+        num_tasks: [u32 or NO_VAL], RW, "tasks", "-n, --ntasks";
         #[doc = "Whether output files are truncated (1) or appended to (2)."]
-        open_mode: [u8], NO NO, "", "--open-mode";
+        open_mode: [u8], NO, "", "--open-mode";
         #[doc = "Whether several tasks may share a CPU: 0 or 1."]
-        overcommit: [u8 or NO_VAL8], NO NO, "", "-O, --overcommit";
+        overcommit: [u8 or NO_VAL8], NO, "", "-O, --overcommit";
         #[doc = "The partitions to which the job may go, separated by commas."]
-        partition: [text], RW RW, "", "-p, --partition";
+        partition: [text], RW, "", "-p, --partition";
         #[doc = "The number of tasks of a block of the distribution `plane`."]
-        plane_size: [u16 or NO_VAL16], NO NO, "tasks", "-m, --distribution";
+        plane_size: [u16 or NO_VAL16], NO, "tasks", "-m, --distribution";
         #[doc = "The least CPUs of each node."]
-        pn_min_cpus: [u16 or NO_VAL16], RW RW, "CPUs", "--mincpus";
+        pn_min_cpus: [u16 or NO_VAL16], RW, "CPUs", "--mincpus";
         #[doc = "The memory of each node, or of each CPU if it has the bit `MEM_PER_CPU`."]
-        pn_min_memory: [u64 or NO_VAL64], RW RW, "MiB", "--mem";
+        pn_min_memory: [u64 or NO_VAL64], RW, "MiB", "--mem";
         #[doc = "The temporary disk of each node."]
-        pn_min_tmp_disk: [u32 or NO_VAL], RW RW, "MiB", "--tmp";
+        pn_min_tmp_disk: [u32 or NO_VAL], RW, "MiB", "--tmp";
         #[doc = "Flags of power management."]
-        power_flags: [u8], RW NO, "bits", "--power";
+        power_flags: [u8], RW until V23_11, "bits", "--power";
         #[doc = "The features that nodes should have if that is possible at once."]
-        prefer: [text], RW RW, "", "--prefer";
+        prefer: [text], RW, "", "--prefer";
         #[doc = "The priority that an administrator gives the job; 0 holds it."]
-        priority: [u32 or NO_VAL], RW RW, "", "--priority";
+        priority: [u32 or NO_VAL], RW, "", "--priority";
         #[doc = "What is profiled."]
-        profile: [u32 or 0], NO NO, "bits", "--profile";
+        profile: [u32 or 0], NO, "bits", "--profile";
         #[doc = "The quality of service."]
-        qos: [text], RW RW, "", "-q, --qos";
+        qos: [text], RW, "", "-q, --qos";
         #[doc = "Whether the nodes are rebooted first: 0 or 1."]
-        reboot: [u16 or NO_VAL16], RW RW, "", "--reboot";
+        reboot: [u16 or NO_VAL16], RW, "", "--reboot";
         #[doc = "The SELinux context that the user asks for."]
-        req_context: [text], RO RO, "", "--context";
+        req_context: [text], RO, "", "--context";
         #[doc = "The hosts that the job must use, as a host list."]
-        req_nodes: [text], RW RW, "", "-w, --nodelist";
+        req_nodes: [text], RW, "", "-w, --nodelist";
         #[doc = "The most network switches that the nodes may be on."]
-        req_switch: [u32 or NO_VAL], RW RW, "switches", "--switches";
+        req_switch: [u32 or NO_VAL], RW, "switches", "--switches";
         #[doc = "Whether the job may be requeued: 0 or 1."]
-        requeue: [u16 or NO_VAL16], RW RW, "", "--requeue";
+        requeue: [u16 or NO_VAL16], RW, "", "--requeue";
         #[doc = "The reservation whose resources the job uses."]
-        reservation: [text], RW RW, "", "--reservation";
+        reservation: [text], RW, "", "--reservation";
         #[doc = "The batch script."]
-        script: [text], RW RW, "", "";
+        script: [text], RW, "", "";
         #[doc = "The number of nodes of a segment."]
-        segment_size: [u16 or NO_VAL16], NO RW, "nodes", "--segment";
+        segment_size: [u16 or 0], RW since V25_11, "nodes", "--segment";
         #[doc = "The SELinux context of the job."]
-        selinux_context: [text], WO RW, "", "";
+        selinux_context: [text], RW read since V23_02, "", "";
         #[doc = "Whether other jobs may be on the nodes: a `JOB_SHARED_` number."]
-        shared: [u16 or NO_VAL16], RW RW, "", "--exclusive, -s, --oversubscribe";
+        shared: [u16 or NO_VAL16], RW, "", "--exclusive, -s, --oversubscribe";
         #[doc = "The site's part of the priority plus `NICE_OFFSET`. Scripts see it without the offset."]
-        site_factor: [u32 or NO_VAL], RW RW, "", "",
+        site_factor: [u32 or NO_VAL], RW, "", "",
             |desc| match desc.site_factor {
                 Some(raw) => Value::Number(f64::from(raw) - f64::from(NICE_OFFSET)),
                 None => number(NO_VAL),
@@ -208,106 +208,106 @@ record! {
                 Ok(())
             };
         #[doc = "The boards' sockets."]
-        sockets_per_board: [u16], RO RO, "sockets", "";
+        sockets_per_board: [u16], RO, "sockets", "";
         #[doc = "The least sockets of each node."]
-        sockets_per_node: [u16 or NO_VAL16], RW RW, "sockets", "--sockets-per-node";
+        sockets_per_node: [u16 or NO_VAL16], RW, "sockets", "--sockets-per-node";
         #[doc = "The variables that SPANK plugins set for prologs and epilogs."]
-        spank_job_env: [list from 0], RO RO, "", "";
+        spank_job_env: [list from 0], RO, "", "";
         #[doc = "The number of variables that SPANK plugins set."]
-        spank_job_env_size: [u32], RO RO, "", "";
+        spank_job_env_size: [u32], RO, "", "";
         #[doc = "The file for the standard error."]
-        std_err: [text], RW RW, "", "-e, --error";
+        std_err: [text], RW, "", "-e, --error";
         #[doc = "The file with the standard input."]
-        std_in: [text], RW RW, "", "-i, --input";
+        std_in: [text], RW, "", "-i, --input";
         #[doc = "The file for the standard output."]
-        std_out: [text], RW RW, "", "-o, --output";
+        std_out: [text], RW, "", "-o, --output";
         #[doc = "The command line by which the job was submitted."]
-        submit_line: [text], NO NO, "", "";
+        submit_line: [text], NO, "", "";
         #[doc = "How tasks are distributed over the nodes, as `sbatch` takes it."]
-        distribution: [text], NO NO, "", "-m, --distribution";
+        distribution: [text], NO, "", "-m, --distribution";
         #[doc = "The least threads of each core."]
-        threads_per_core: [u16 or NO_VAL16], RW RW, "threads", "--threads-per-core";
+        threads_per_core: [u16 or NO_VAL16], RW, "threads", "--threads-per-core";
         #[doc = "The time limit; `INFINITE` for none."]
-        time_limit: [u32 or NO_VAL], RW RW, "minutes", "-t, --time";
+        time_limit: [u32 or NO_VAL], RW, "minutes", "-t, --time";
         #[doc = "The least time limit with which the job may start."]
-        time_min: [u32 or NO_VAL], RW RW, "minutes", "--time-min";
+        time_min: [u32 or NO_VAL], RW, "minutes", "--time-min";
         #[doc = "How tasks are bound to generic resources."]
-        tres_bind: [text], RW RW, "", "--gpu-bind";
+        tres_bind: [text], RW, "", "--gpu-bind";
         #[doc = "The frequency of generic resources."]
-        tres_freq: [text], RW RW, "", "--gpu-freq";
+        tres_freq: [text], RW, "", "--gpu-freq";
         #[doc = "The generic resources of the job, such as `gres:gpu:8`."]
-        tres_per_job: [text], RW RW, "", "-G, --gpus";
+        tres_per_job: [text], RW, "", "-G, --gpus";
         #[doc = "The generic resources of each node, such as `gres:gpu:2`."]
-        tres_per_node: [text], RW RW, "", "--gres, --gpus-per-node";
+        tres_per_node: [text], RW, "", "--gres, --gpus-per-node";
         #[doc = "The generic resources of each socket."]
-        tres_per_socket: [text], RW RW, "", "--gpus-per-socket";
+        tres_per_socket: [text], RW, "", "--gpus-per-socket";
         #[doc = "The generic resources of each task."]
-        tres_per_task: [text], RW RW, "", "--gpus-per-task, --tres-per-task";
+        tres_per_task: [text], RW, "", "--gpus-per-task, --tres-per-task";
         #[doc = "The user of the job."]
-        user_id: [u32], RO RO, "", "--uid";
+        user_id: [u32], RO, "", "--uid";
         #[doc = "The name of the user."]
-        user_name: [text], RO RO, "", "";
+        user_name: [text], RO, "", "";
         #[doc = "Whether the script starts when all nodes are ready: 0 or 1."]
-        wait_all_nodes: [u16 or NO_VAL16], NO NO, "", "--wait-all-nodes";
+        wait_all_nodes: [u16 or NO_VAL16], NO, "", "--wait-all-nodes";
         #[doc = "How long the job may wait for nodes on as few switches as it asks for."]
-        wait4switch: [u32 or NO_VAL], RW RW, "seconds", "--switches";
+        wait4switch: [u32 or NO_VAL], RW, "seconds", "--switches";
         #[doc = "Whom the signal before the end is sent to: bits for the batch shell and for reservations."]
-        warn_flags: [u16], NO NO, "bits", "--signal";
+        warn_flags: [u16], NO, "bits", "--signal";
         #[doc = "The signal that is sent before the end of the job."]
-        warn_signal: [u16 or 0], NO NO, "", "--signal";
+        warn_signal: [u16 or 0], NO, "", "--signal";
         #[doc = "How long before the end the signal is sent."]
-        warn_time: [u16 or 0], NO NO, "seconds", "--signal";
+        warn_time: [u16 or 0], NO, "seconds", "--signal";
         #[doc = "The workload characterization key."]
-        wckey: [text], RW RW, "", "--wckey";
+        wckey: [text], RW, "", "--wckey";
         #[doc = "The working directory."]
-        work_dir: [text], RW RW, "", "-D, --chdir";
+        work_dir: [text], RW, "", "-D, --chdir";
         #[doc = "Whether X11 is forwarded, and from which nodes."]
-        x11: [u16 or 0], NO NO, "bits", "";
+        x11: [u16 or 0], NO, "bits", "";
     }
     views {
         #[doc = "Whether `scrontab` runs the job."]
-        cron_job of [bitflags]: Boolean, RO RO, "", "",
+        cron_job of [bitflags]: Boolean, RO, "", "",
             |desc| Value::Boolean(desc.bitflags & CRON_JOB != 0);
         #[doc = "`tres_per_node`, and a name that is written gets the prefix `gres:`."]
-        gres of [tres_per_node]: Text, RW RW, "", "--gres",
+        gres of [tres_per_node]: Text, RW, "", "--gres",
             |desc| text(desc.tres_per_node.as_ref()),
             |desc, value| {
                 desc.tres_per_node = text_from(value)?.map(|text| with_tres_type(&text));
                 Ok(())
             };
         #[doc = "The memory of each CPU; `nil` if memory is asked for in another way."]
-        min_mem_per_cpu of [pn_min_memory]: Number, RW RW, "MiB", "--mem-per-cpu",
+        min_mem_per_cpu of [pn_min_memory]: Number, RW, "MiB", "--mem-per-cpu",
             |desc| desc.mem_per_cpu().map_or(Value::Nil, number),
             |desc, value| {
                 desc.set_mem_per_cpu(Some(Width::from_lua(number_from(&value)?)));
                 Ok(())
             };
         #[doc = "The memory of each node; `nil` if memory is asked for in another way."]
-        min_mem_per_node of [pn_min_memory]: Number, RW RW, "MiB", "--mem",
+        min_mem_per_node of [pn_min_memory]: Number, RW, "MiB", "--mem",
             |desc| desc.mem_per_node().map_or(Value::Nil, number),
             |desc, value| {
                 desc.set_mem_per_node(Some(Width::from_lua(number_from(&value)?)));
                 Ok(())
             };
         #[doc = "`ntasks_per_tres`."]
-        ntasks_per_gpu of [ntasks_per_tres]: Number, RW RW, "tasks", "--ntasks-per-gpu",
+        ntasks_per_gpu of [ntasks_per_tres]: Number, RW, "tasks", "--ntasks-per-gpu",
             |desc| number_or(desc.ntasks_per_tres, NO_VAL16),
             |desc, value| {
                 desc.ntasks_per_tres = optional_from(&value, NO_VAL16)?;
                 Ok(())
             };
         #[doc = "`shared`."]
-        oversubscribe of [shared]: Number, RW RW, "", "--exclusive, -s, --oversubscribe",
+        oversubscribe of [shared]: Number, RW, "", "--exclusive, -s, --oversubscribe",
             |desc| number_or(desc.shared, NO_VAL16),
             |desc, value| {
                 desc.shared = optional_from(&value, NO_VAL16)?;
                 Ok(())
             };
         #[doc = "`het_job_offset`, by its old name."]
-        pack_job_offset of [het_job_offset]: Number, RO RO, "", "",
+        pack_job_offset of [het_job_offset]: Number, RO, "", "",
             |desc| number_or(desc.het_job_offset, NO_VAL);
         #[doc = "The threads that are kept for the system on each node; `nil` if cores are kept or nothing is set."]
-        thread_spec of [core_spec]: Number, NO RW, "threads", "--thread-spec",
+        thread_spec of [core_spec]: Number, RW since V26_05, "threads", "--thread-spec",
             |desc| kept(desc.core_spec, CORE_SPEC_THREAD),
             |desc, value| keep(desc, &value, CORE_SPEC_THREAD);
     }

@@ -38,6 +38,7 @@ impl JobRecord {
             comment: desc.comment,
             container: desc.container,
             core_spec: desc.core_spec.filter(|count| count & CORE_SPEC_THREAD == 0),
+            cpus_per_task: desc.cpus_per_task,
             cpus_per_tres: desc.cpus_per_tres,
             curr_dependency: desc.dependency.clone().filter(|_| job.state() <= State::Depend),
             delay_boot: desc.delay_boot.unwrap_or(0),

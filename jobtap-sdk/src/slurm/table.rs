@@ -4,33 +4,8 @@
 //! Lua, the conversion to a jobspec, the chapter of the guide and the tests all go over these tables, so
 //! that a field is named and described in one place.
 
+use super::release::{Release, Releases};
 use super::value::{Kind, SetError, Value};
-
-/// The versions of Slurm in which something holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Versions {
-    /// Slurm 22.05, the version of Debian 12.
-    pub v22_05: bool,
-    /// The newest version that was looked at, 26.11.
-    pub newest: bool,
-}
-
-impl Versions {
-    /// In no version.
-    pub const NONE: Self = Self { v22_05: false, newest: false };
-    /// In both versions.
-    pub const BOTH: Self = Self { v22_05: true, newest: true };
-    /// In 22.05 only.
-    pub const OLD: Self = Self { v22_05: true, newest: false };
-    /// In the newest version only.
-    pub const NEWEST: Self = Self { v22_05: false, newest: true };
-
-    /// Whether there is a version in which it holds.
-    #[must_use]
-    pub const fn any(self) -> bool {
-        self.v22_05 || self.newest
-    }
-}
 
 /// How a value is written into a field.
 pub type SetField<T> = fn(&mut T, Value) -> Result<(), SetError>;
@@ -48,10 +23,10 @@ pub struct Field<T: 'static> {
     pub kind: Kind,
     /// The fields that this one is another view of; empty for a field that is stored.
     pub view_of: &'static [&'static str],
-    /// The versions of Slurm whose scripts can read it.
-    pub readable: Versions,
-    /// The versions of Slurm whose scripts can write it.
-    pub writable: Versions,
+    /// The releases of Slurm whose scripts can read it.
+    pub readable: Releases,
+    /// The releases of Slurm whose scripts can write it.
+    pub writable: Releases,
     /// What a number counts: `minutes`, `MiB`; empty if there is nothing to say.
     pub unit: &'static str,
     /// The option of `sbatch` that sets it; empty for a field without one.
@@ -60,7 +35,7 @@ pub struct Field<T: 'static> {
     pub doc: &'static str,
     /// Reads the value as Lua does.
     pub get: fn(&T) -> Value,
-    /// Writes a value as Lua does; `None` if no version can write the field.
+    /// Writes a value as Lua does; `None` if no release can write the field.
     pub set: Option<SetField<T>>,
     /// Writes the stored value as JSON, and reads it; `None` for a field that is a view of others.
     pub(super) json: Option<JsonField<T>>,
@@ -71,6 +46,12 @@ impl<T> Field<T> {
     #[must_use]
     pub fn find(fields: &'static [Self], name: &str) -> Option<&'static Self> {
         fields.iter().find(|field| field.name == name)
+    }
+
+    /// Whether scripts of a release can read or write it.
+    #[must_use]
+    pub fn is_in(&self, release: Release) -> bool {
+        self.readable.has(release) || self.writable.has(release)
     }
 
     /// The stored value as JSON; `None` for a field that is a view of others.
@@ -91,50 +72,30 @@ pub(super) fn empty_as_null(value: &serde_json::Value) -> &serde_json::Value {
     if value == "" { &serde_json::Value::Null } else { value }
 }
 
-/// What scripts may do with a field in one version of Slurm.
-pub(super) struct Access {
-    read: bool,
-    write: bool,
-}
-
-/// Scripts can read and write the field.
-pub(super) const RW: Access = Access { read: true, write: true };
-/// Scripts can read the field.
-pub(super) const RO: Access = Access { read: true, write: false };
-/// Scripts can write the field.
-pub(super) const WO: Access = Access { read: false, write: true };
-/// Scripts don't see the field.
-pub(super) const NO: Access = Access { read: false, write: false };
-
-pub(super) const fn readable(old: &Access, new: &Access) -> Versions {
-    Versions { v22_05: old.read, newest: new.read }
-}
-
-pub(super) const fn writable(old: &Access, new: &Access) -> Versions {
-    Versions { v22_05: old.write, newest: new.write }
-}
-
 /// Declares a structure and its table of fields.
 ///
 /// A row of the first part is a field of the structure:
-/// `name: [type], ACCESS_IN_22_05 ACCESS_IN_THE_NEWEST, "unit", "option of sbatch";`. The types are
+/// `name: [type], ACCESS, "unit", "option of sbatch";`. The types are
 ///
 /// - `[text]`, `[list from FIRST]`, `[environment]`;
 /// - `[WIDTH]`, a number that is always set, and `[WIDTH = DEFAULT]`;
 /// - `[WIDTH or UNSET]`, a number that may be unset and then reads as `UNSET`; `[WIDTH or nil]`;
 ///   `[u64 or 0]` is a point in time.
 ///
+/// The access of scripts is `RW`, `RO` to read only or `NO`, in all releases of Slurm; `RW since V23_11` or
+/// `RW until V23_11` in those alone, and `RW read since V23_02` for a field that older scripts could only write.
+///
 /// Functions to get and to set the value follow where scripts see a value other than the stored one.
 ///
 /// A row of the second part is another view of fields of the structure, with functions to get and to set
-/// it: `name of [fields]: Kind, ACCESS ACCESS, "unit", "option", get [, set];`.
+/// it: `name of [fields]: Kind, ACCESS, "unit", "option", get [, set];`.
 macro_rules! record {
     (
         $(#[$meta:meta])*
         pub struct $Name:ident {
             $(
                 #[doc = $doc:literal]
-                $field:ident: [$($kind:tt)+], $old:ident $new:ident, $unit:literal, $option:literal
+                $field:ident: [$($kind:tt)+], $($access:ident)+, $unit:literal, $option:literal
                 $(, $field_get:expr $(, $field_set:expr)?)?;
             )*
         }
@@ -142,7 +103,7 @@ macro_rules! record {
             $(
                 #[doc = $view_doc:literal]
                 $view:ident of [$($source:ident)+]: $view_kind:ident,
-                $view_old:ident $view_new:ident, $view_unit:literal, $view_option:literal,
+                $($view_access:ident)+, $view_unit:literal, $view_option:literal,
                 $get:expr $(, $set:expr)?;
             )*
         }
@@ -171,10 +132,8 @@ macro_rules! record {
                     name: stringify!($field),
                     kind: $crate::slurm::table::record!(@kind $($kind)+),
                     view_of: &[],
-                    readable: $crate::slurm::table::readable(
-                        &$crate::slurm::table::$old, &$crate::slurm::table::$new),
-                    writable: $crate::slurm::table::writable(
-                        &$crate::slurm::table::$old, &$crate::slurm::table::$new),
+                    readable: $crate::slurm::table::record!(@readable $($access)+),
+                    writable: $crate::slurm::table::record!(@writable $($access)+),
                     unit: $unit,
                     option: $option,
                     doc: $doc,
@@ -184,7 +143,7 @@ macro_rules! record {
                     ),
                     set: $crate::slurm::table::record!(
                         @first $($((Some($field_set)))?)?
-                        ($crate::slurm::table::record!(@set $old $new, $field, $($kind)+))
+                        ($crate::slurm::table::record!(@set [$($access)+] $field, $($kind)+))
                     ),
                     json: Some((
                         |record| serde_json::to_value(&record.$field).unwrap_or_default(),
@@ -200,10 +159,8 @@ macro_rules! record {
                     name: stringify!($view),
                     kind: $crate::slurm::Kind::$view_kind,
                     view_of: &[$(stringify!($source)),+],
-                    readable: $crate::slurm::table::readable(
-                        &$crate::slurm::table::$view_old, &$crate::slurm::table::$view_new),
-                    writable: $crate::slurm::table::writable(
-                        &$crate::slurm::table::$view_old, &$crate::slurm::table::$view_new),
+                    readable: $crate::slurm::table::record!(@readable $($view_access)+),
+                    writable: $crate::slurm::table::record!(@writable $($view_access)+),
                     unit: $view_unit,
                     option: $view_option,
                     doc: $view_doc,
@@ -220,6 +177,16 @@ macro_rules! record {
             }
         }
     };
+
+    (@readable NO) => { $crate::slurm::Releases::NONE };
+    (@readable $access:ident) => { $crate::slurm::Releases::ALL };
+    (@readable RW read since $first:ident) => { $crate::slurm::table::record!(@readable RO since $first) };
+    (@readable $access:ident $when:ident $release:ident) => {
+        $crate::slurm::Releases::$when($crate::slurm::Release::$release)
+    };
+    (@writable RW read since $first:ident) => { $crate::slurm::Releases::ALL };
+    (@writable RW $($when:ident)*) => { $crate::slurm::table::record!(@readable RW $($when)*) };
+    (@writable $($access:ident)+) => { $crate::slurm::Releases::NONE };
 
     (@note $unit:literal, $option:literal, $($kind:tt)+) => {
         concat!(
@@ -268,29 +235,27 @@ macro_rules! record {
     };
     (@get $place:expr, $($number:tt)+) => { $crate::slurm::value::number($place) };
 
-    (@set NO NO, $($row:tt)*) => { None };
-    (@set NO RO, $($row:tt)*) => { None };
-    (@set RO NO, $($row:tt)*) => { None };
-    (@set RO RO, $($row:tt)*) => { None };
-    (@set $old:ident $new:ident, $field:ident, text) => {
+    (@set [NO] $($row:tt)*) => { None };
+    (@set [RO $($when:ident)*] $($row:tt)*) => { None };
+    (@set [$($access:ident)+] $field:ident, text) => {
         Some(|record, value| {
             record.$field = $crate::slurm::value::text_from(value)?;
             Ok(())
         })
     };
-    (@set $old:ident $new:ident, $field:ident, u64 or 0) => {
+    (@set [$($access:ident)+] $field:ident, u64 or 0) => {
         Some(|record, value| {
             record.$field = $crate::slurm::value::time_from(&value)?;
             Ok(())
         })
     };
-    (@set $old:ident $new:ident, $field:ident, $width:ident or $unset:tt) => {
+    (@set [$($access:ident)+] $field:ident, $width:ident or $unset:tt) => {
         Some(|record, value| {
             record.$field = $crate::slurm::value::optional_from(&value, $unset)?;
             Ok(())
         })
     };
-    (@set $old:ident $new:ident, $field:ident, $width:ident) => {
+    (@set [$($access:ident)+] $field:ident, $width:ident) => {
         Some(|record, value| {
             let number = $crate::slurm::value::number_from(&value)?;
             record.$field = $crate::slurm::value::Width::from_lua(number);

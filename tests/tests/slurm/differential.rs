@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use jobtap_core::slurm::FIELDS;
+use jobtap_core::slurm::{FIELDS, Release};
 
 use super::observed::{Observed, driver};
 use super::ours::Ours;
@@ -105,7 +105,7 @@ fn a_script_decides_as_in_a_real_slurmctld() {
             differences.insert(&pair.name, found);
         }
     }
-    for field in FIELDS.iter().filter(|field| field.readable.v22_05) {
+    for field in FIELDS.iter().filter(|field| field.readable.has(Release::V22_05)) {
         assert!(seen.contains_key(&format!("after {}", field.name)), "{}", field.name);
     }
     let text: String = differences

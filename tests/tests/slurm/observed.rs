@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use jobtap_core::slurm::FIELDS;
+use jobtap_core::slurm::{FIELDS, Release};
 use jobtap_tests::Output;
 
 use super::pairs::folder;
@@ -54,7 +54,7 @@ impl Observed {
 /// The `job_submit.lua` that runs the script of a pair and records the fields that Slurm 22.05 knows.
 pub(crate) fn driver(directory: &Path) -> String {
     let text = fs::read_to_string(folder().join("driver.lua")).unwrap();
-    let readable = FIELDS.iter().filter(|field| field.readable.v22_05);
+    let readable = FIELDS.iter().filter(|field| field.readable.has(Release::V22_05));
     let names: String = readable.map(|field| format!("    \"{}\",\n", field.name)).collect();
     text.replace("@DIRECTORY@", &directory.to_string_lossy()).replace("@FIELDS@\n", &names)
 }

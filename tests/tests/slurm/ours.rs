@@ -32,7 +32,8 @@ impl Ours {
              plugins = [{{ load = \"lua\" }}]\n\
              [plugins.lua]\n\
              script = \"{}\"\n\
-             on_error = \"accept\"\n",
+             on_error = \"accept\"\n\
+             slurm-version = \"22.05\"\n",
             file.display()
         );
         let manager = Manager::start_with(jobtap(), &config);

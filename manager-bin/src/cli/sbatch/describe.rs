@@ -3,9 +3,9 @@
 use jiff::tz::TimeZone;
 use jobtap_core::resource::Hostlist;
 use jobtap_core::slurm::{
-    self, GRES_DISABLE_BIND, GRES_ENFORCE_BIND, JobDescriptor, KILL_INV_DEP, NO_KILL_INV_DEP,
-    SPREAD_JOB, USE_DEFAULT_ACCT, USE_DEFAULT_PART, USE_DEFAULT_QOS, USE_DEFAULT_WCKEY,
-    USE_MIN_NODES, check_tres, minutes_of,
+    self, GRES_DISABLE_BIND, GRES_ENFORCE_BIND, JOB_NTASKS_SET, JobDescriptor, KILL_INV_DEP,
+    NO_KILL_INV_DEP, SPREAD_JOB, USE_DEFAULT_ACCT, USE_DEFAULT_PART, USE_DEFAULT_QOS,
+    USE_DEFAULT_WCKEY, USE_MIN_NODES, check_tres, minutes_of,
 };
 
 use super::begin;
@@ -49,8 +49,7 @@ pub(super) struct Request {
     pub(super) nodes: Option<(u32, u32)>,
 }
 
-// The bits with which sbatch reports which options were given, as a slurmctld of 22.05 receives them.
-const JOB_NTASKS_SET: u64 = 1 << 14;
+// The bit with which sbatch reports that the CPUs of a task were given.
 const JOB_CPUS_SET: u64 = 1 << 15;
 
 /// The bits of `--mail-type` by their words.
@@ -318,9 +317,9 @@ impl Request {
         }
         desc.min_nodes = nodes.map(|(least, _)| least);
         desc.max_nodes = nodes.and_then(|(_, most)| most);
-        desc.num_tasks = tasks;
+        desc.num_tasks = self.tasks;
         for (flag, holds) in [
-            (JOB_NTASKS_SET, tasks.is_some()),
+            (JOB_NTASKS_SET, self.tasks.is_some()),
             (JOB_CPUS_SET, desc.cpus_per_task.is_some()),
             (USE_DEFAULT_ACCT, desc.account.is_none()),
             (USE_DEFAULT_PART, desc.partition.is_none()),
@@ -533,13 +532,29 @@ fn signal(desc: &mut JobDescriptor, text: &str) -> Result<(), ValueError> {
     Ok(())
 }
 
-/// `MIN[-MAX]` in kHz, or a word that Slurm stores as a number. Governors are ignored.
+/// `MIN[-MAX][:GOVERNOR]` in kHz, with words that Slurm stores as numbers, or a governor alone.
 fn cpu_frequency(desc: &mut JobDescriptor, text: &str) -> Result<(), ValueError> {
-    const GOVERNORS: [&str; 6] =
-        ["conservative", "ondemand", "performance", "powersave", "schedutil", "userspace"];
-    let range = text.split(':').next().unwrap_or_default();
-    if GOVERNORS.iter().any(|governor| range.eq_ignore_ascii_case(governor)) {
+    const GOVERNORS: [(&str, u32); 6] = [
+        ("conservative", 0x8800_0000),
+        ("ondemand", 0x8400_0000),
+        ("performance", 0x8200_0000),
+        ("powersave", 0x8100_0000),
+        ("userspace", 0x8080_0000),
+        ("schedutil", 0x8040_0000),
+    ];
+    let governor = |text: &str| {
+        let known = GOVERNORS.iter().find(|(name, _)| text.eq_ignore_ascii_case(name));
+        known.map(|(_, number)| *number)
+    };
+    let (range, named) = text.split_once(':').map_or((text, None), |(range, of)| (range, Some(of)));
+    if let (Some(alone), None) = (governor(range), named) {
+        desc.cpu_freq_gov = Some(alone);
         return Ok(());
+    }
+    if let Some(named) = named {
+        let names = || GOVERNORS.map(|(name, _)| name).join(", ");
+        let number = governor(named).ok_or_else(|| unknown("governor", named, &names()))?;
+        desc.cpu_freq_gov = Some(number);
     }
     let frequency = |text: &str| match text.to_ascii_lowercase().as_str() {
         "low" => Ok(0x8000_0001),
@@ -622,7 +637,7 @@ mod tests {
     #[test]
     fn sizes_follow_from_each_other_as_in_slurm() {
         let sizes = |options: &str| {
-            let desc = desc(options);
+            let desc = desc(options).shown_in(slurm::Release::V22_05);
             (desc.min_nodes, desc.max_nodes, desc.num_tasks, desc.min_cpus)
         };
         // As slurmctld 22.05.8 received them from its own sbatch.
@@ -640,6 +655,20 @@ mod tests {
         assert_eq!(sizes("-w n[1-3]"), (Some(3), None, None, Some(3)));
         assert_eq!(sizes("-N4 -n2"), (Some(2), Some(2), Some(2), Some(2)));
         assert_eq!(request("-N4 -n2").unwrap().warnings.len(), 1);
+    }
+
+    #[test]
+    fn frequencies_and_governors_are_numbers_as_in_slurm() {
+        let frequency = |value: &str| {
+            let desc = desc(&format!("--cpu-freq={value}"));
+            (desc.cpu_freq_min, desc.cpu_freq_max, desc.cpu_freq_gov)
+        };
+        let ondemand = Some(2_214_592_512);
+        let (medium, high) = (Some(0x8000_0002), Some(0x8000_0003));
+        assert_eq!(frequency("medium-high:ondemand"), (medium, high, ondemand));
+        assert_eq!(frequency("OnDemand"), (None, None, ondemand));
+        assert_eq!(frequency("1200000"), (None, Some(1_200_000), None));
+        assert!(refused("--cpu-freq=high:fast").contains("fast"));
     }
 
     #[test]

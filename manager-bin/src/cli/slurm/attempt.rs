@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use jobtap_builtins::lua::{OnError, Options, Script, Surroundings, Verdict, Version};
 use jobtap_core::engine::Requester;
 use jobtap_core::slurm::{
-    Environment, Field, JobDescriptor, JobRecord, Kind, Partition, SetError, Value,
+    Environment, Field, JobDescriptor, JobRecord, Kind, Partition, Release, SetError, Value,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -48,6 +48,9 @@ pub(crate) struct TryArgs {
     /// The id of the user [default: your own]
     #[arg(long, value_name = "UID")]
     uid: Option<u32>,
+    /// The release of Slurm for which the script was written
+    #[arg(long, value_name = "VERSION", default_value_t)]
+    slurm_version: Release,
     /// The version of Lua
     #[arg(long, value_name = "VERSION", default_value = "5.1", value_parser = ["5.1", "5.4"])]
     lua: String,
@@ -75,6 +78,7 @@ impl TryArgs {
 /// user, unless a SPEC says otherwise.
 pub(super) fn attempt(args: &TryArgs, requester: Requester) -> Result<(String, bool), CliError> {
     let options = Options {
+        release: args.slurm_version,
         version: if args.lua == "5.4" { Version::Lua54 } else { Version::Lua51 },
         sandbox: args.sandbox,
         on_error: if args.accept_on_error { OnError::Accept } else { OnError::Reject },

@@ -4,14 +4,21 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use jobtap_builtins::lua::{Options, Script};
+use jobtap_builtins::lua::{MODULES, Options, Script};
 use jobtap_core::slurm::{
-    CONSTANTS, Field, JobDescriptor, JobRecord, Partition, Place as Where, Reservation, errno,
+    CONSTANTS, FUNCTIONS, Field, JobDescriptor, JobRecord, Kind, Partition, Place as Where,
+    Release, Reservation, errno,
 };
 use jobtap_core::suggest::nearest;
 
-use super::uses::{File, Object, Place, Places, Uses, files, module_path};
+use super::changes::changes;
+use super::sources::{files, module_path};
+use super::uses::{File, Literal, Object, Place, Places, Uses};
+use super::walk::uses;
 use crate::cli::common::message::{CliError, plural, system_text};
+use crate::client::Client;
+use crate::daemon::config;
+use crate::rpc::services::config::Get;
 
 /// Options and arguments of `slurm explain`.
 #[derive(Debug, clap::Args)]
@@ -19,29 +26,65 @@ pub(crate) struct ExplainArgs {
     /// The script
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    /// The release of Slurm for which it was written [default: slurm-version of the configuration, or the newest]
+    #[arg(long, value_name = "VERSION")]
+    from: Option<Release>,
+    /// Read the configuration from this file or directory instead of the manager's
+    #[arg(short = 'c', long, value_name = "PATH", conflicts_with = "from")]
+    config_path: Option<PathBuf>,
+    /// Say what changes its meaning in this release of Slurm
+    #[arg(long = "for", value_name = "VERSION")]
+    to: Option<Release>,
+}
+
+/// The release for which the site's scripts were written: as the configuration says, if there is one.
+pub(super) async fn release(args: &ExplainArgs) -> Result<Release, CliError> {
+    if let Some(release) = args.from {
+        return Ok(release);
+    }
+    let config = match &args.config_path {
+        Some(path) => Some(config::load(path).map_err(CliError::failure)?),
+        // Without a manager there is no configuration.
+        None => match Client::connect().await {
+            Ok(client) => client.call(Get {}).await.ok(),
+            Err(_) => None,
+        },
+    };
+    let version = config.as_ref().and_then(|config| config.pointer("/plugins/lua/slurm-version"));
+    let Some(version) = version.and_then(|version| version.as_str()) else {
+        return Ok(Release::NEWEST);
+    };
+    version.parse().map_err(|error| CliError::failure(format!("slurm-version: {error}")))
 }
 
 /// Returns the report, and whether everything that the script uses is served.
-pub(super) fn explain(args: &ExplainArgs) -> Result<(String, bool), CliError> {
+pub(super) fn explain(args: &ExplainArgs, release: Release) -> Result<(String, bool), CliError> {
     let path = std::path::absolute(&args.file).unwrap_or_else(|_| args.file.clone());
     let read = |error: std::io::Error| {
         CliError::failure(format!("{}: {}", args.file.display(), system_text(&error)))
     };
     let files = files(&path).map_err(read)?;
-    let mut report = Report::new(&path, &files);
-    if let Err(error) = Script::check(&path, &Options::default()) {
+    let options = Options { release, ..Options::default() };
+    let library =
+        Script::library(&options).map_err(|error| CliError::failure(error.to_string()))?;
+    let uses = uses(&files);
+    let mut report = Report::new(&path, &files, release);
+    if let Err(error) = Script::check(&path, &options) {
         report.problems.insert((Place { file: 0, line: 0 }, error.to_string()));
     }
-    report.all(&Uses::read(&files));
+    report.all(&uses, &library);
+    if let Some(to) = args.to {
+        report.changes(&uses, to);
+    }
     Ok(report.finish())
 }
 
 /// Functions of `slurm`, and what they do here.
-const FUNCTIONS: &[(&str, &str)] = &[
+const SERVED: &[(&str, &str)] = &[
     ("error", "the manager's log, level error"),
     ("from_json", "reads JSON"),
     ("from_yaml", "reads YAML"),
-    ("get_qos_priority", "the number in the table qos_priority of [plugins.lua]; else nothing"),
+    ("get_qos_priority", "the number in the table qos_priority of [plugins.lua]; else 0"),
     ("log", "the manager's log"),
     ("log_debug", "the manager's log, level debug"),
     ("log_debug2", "the manager's log, level debug"),
@@ -53,13 +96,12 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("log_verbose", "the manager's log, level debug"),
     ("time_str2mins", "minutes of a time"),
     ("to_json", "writes JSON"),
-    ("to_yaml", "writes YAML"),
+    ("to_yaml", "writes YAML, with tags as Slurm does"),
     ("user_msg", "a message to the user"),
 ];
 
 /// Functions of Lua that need a remark.
 const LIBRARY: &[(&str, &str)] = &[
-    ("arg", "Lua 5.1; served"),
     ("collectgarbage", "served; memory is limited"),
     ("debug.getinfo", "served with fewer fields"),
     ("debug.traceback", "served"),
@@ -100,39 +142,49 @@ const ABSENT: &[(&str, &str)] = &[
     ("table.setn", "an error, as in Lua 5.1"),
 ];
 
+/// Functions that define others where the text doesn't show it.
+const DEFINING: &[&str] =
+    &["dofile", "load", "loadfile", "loadstring", "module", "rawset", "setfenv"];
+
 struct Report<'f> {
     files: &'f [File],
     directory: PathBuf,
+    /// For which the script was written.
+    release: Release,
     text: String,
     /// What is not served, and where.
     problems: BTreeSet<(Place, String)>,
 }
 
 impl<'f> Report<'f> {
-    fn new(path: &Path, files: &'f [File]) -> Self {
+    fn new(path: &Path, files: &'f [File], release: Release) -> Self {
         let directory = path.parent().map(Path::to_owned).unwrap_or_default();
-        Self { files, directory, text: String::new(), problems: BTreeSet::new() }
+        Self { files, directory, release, text: String::new(), problems: BTreeSet::new() }
     }
 
-    fn all(&mut self, uses: &Uses) {
+    fn all(&mut self, uses: &Uses, library: &BTreeSet<String>) {
+        self.heading(&format!("as a script of Slurm {}", self.release));
         for name in ["slurm_job_submit", "slurm_job_modify"] {
-            if !uses.functions.contains_key(name) {
+            if !uses.entries.contains(name) {
                 let problem = format!("the function {name} is missing");
                 self.problems.insert((Place { file: 0, line: 0 }, problem));
             }
         }
         self.fields(uses, Object::Description, JobDescriptor::FIELDS);
+        self.literals(uses);
         self.variables(uses);
         self.fields(uses, Object::Job, JobRecord::FIELDS);
         self.fields(uses, Object::Partition, Partition::FIELDS);
         self.fields(uses, Object::Reservation, Reservation::FIELDS);
+        self.passed(uses);
         self.slurm(uses);
-        self.library(uses);
+        self.library(uses, library);
         self.modules(uses);
         for (object, place) in &uses.computed {
             let what = format!("{object}[..]: the name of the field is computed; not checked");
             self.problems.insert((*place, what));
         }
+        self.problem(&uses.unread, "the text from here on is not checked");
     }
 
     fn heading(&mut self, title: &str) {
@@ -190,12 +242,19 @@ impl<'f> Report<'f> {
         let mut begun = false;
         for ((_, name), places) in used {
             let field = Field::find(table, name);
-            let visible = field.filter(|field| field.readable.any() || field.writable.any());
+            let visible = field.filter(|field| field.is_in(self.release));
             let Some(field) = visible else {
-                let known = table.iter().filter(|field| field.readable.any());
-                let meant = nearest(name, known.map(|field| field.name));
-                let meant = meant.map(|meant| format!("; did you mean \"{meant}\"?"));
-                let text = format!("{object}.{name}: no such field{}", meant.unwrap_or_default());
+                let other = field.filter(|field| field.readable.any());
+                let why = match other {
+                    Some(field) => format!(" in {}; it is there {}", self.release, field.readable),
+                    None => {
+                        let known = table.iter().filter(|field| field.is_in(self.release));
+                        let meant = nearest(name, known.map(|field| field.name));
+                        let meant = meant.map(|meant| format!("; did you mean \"{meant}\"?"));
+                        meant.unwrap_or_default()
+                    }
+                };
+                let text = format!("{object}.{name}: no such field{why}");
                 self.problem(&places.read, &text);
                 self.problem(&places.written, &text);
                 continue;
@@ -209,7 +268,7 @@ impl<'f> Report<'f> {
                 });
                 begun = true;
             }
-            if object == Object::Description && !field.writable.any() {
+            if object == Object::Description && !field.writable.has(self.release) {
                 let text =
                     format!("{object}.{name}: can't be written; a write is logged and ignored");
                 self.problem(&places.written, &text);
@@ -224,11 +283,57 @@ impl<'f> Report<'f> {
             if object == Object::Description {
                 how.push(served(field));
             }
-            if !(field.readable.v22_05 || field.writable.v22_05) {
-                how.push("not in Slurm 22.05".to_owned());
-            }
             let places = self.reads_and_writes(places);
             self.row(name, &places, &how.join("; "));
+        }
+    }
+
+    /// Literals that a field doesn't take: the script fails where it writes one.
+    fn literals(&mut self, uses: &Uses) {
+        for ((object, name, literal), places) in &uses.literals {
+            let kind = match object {
+                Object::Description => Field::find(JobDescriptor::FIELDS, name)
+                    .filter(|field| field.writable.has(self.release))
+                    .map(|field| field.kind),
+                Object::Environment => Some(Kind::Text),
+                _ => None,
+            };
+            let expected = match (kind, literal) {
+                (None, _) | (Some(Kind::Text), Literal::Text(_)) => continue,
+                (Some(Kind::Number), Literal::Text(text)) if text.trim().parse::<f64>().is_ok() => {
+                    continue;
+                }
+                (Some(kind), _) => kind.lua_type(),
+            };
+            let (got, instead) = match (literal, kind) {
+                (Literal::Nil, _) if *object == Object::Environment => {
+                    ("nil", "; a variable can't be unset")
+                }
+                (Literal::Nil, Some(Kind::Text)) => ("nil", "; \"\" clears it"),
+                (Literal::Nil, _) => ("nil", "; slurm.NO_VAL or slurm.NO_VAL16 clears it"),
+                (Literal::Boolean, _) => ("boolean", ""),
+                (Literal::Table, _) => ("table", ""),
+                (Literal::Text(_), _) => ("string", ""),
+            };
+            let text = format!(
+                "{object}.{name}: the script fails here: {expected} expected, got {got}{instead}"
+            );
+            self.problem(places, &text);
+        }
+    }
+
+    /// Functions of Lua that don't do what they seem to, since these objects are empty tables with metatables.
+    fn passed(&mut self, uses: &Uses) {
+        for ((object, function), places) in &uses.passed {
+            let is_list = object.element().is_some() || *object == Object::Slurm;
+            let what = match function.as_str() {
+                "pairs" | "ipairs" | "next" if !is_list => "there is nothing to iterate over",
+                "setmetatable" => "this takes its fields away, as in Slurm",
+                "getmetatable" if !is_list => "its metatable is the manager's own",
+                "rawget" | "rawset" if !is_list => "this goes past its fields, as in Slurm",
+                _ => continue,
+            };
+            self.problem(places, &format!("{function}({object}): {what}"));
         }
     }
 
@@ -250,21 +355,37 @@ impl<'f> Report<'f> {
         for ((_, name), places) in
             uses.fields.iter().filter(|((owner, _), _)| *owner == Object::Slurm)
         {
-            let function = FUNCTIONS.iter().find(|(known, _)| known == name);
+            let function = FUNCTIONS.iter().find(|function| function.name == name);
             let constant = CONSTANTS.iter().find(|constant| constant.name == name);
-            let error = errno::ERRORS.iter().find(|e| e.name == name && e.scripts.any());
-            let how = match (function, constant, error) {
-                (Some((_, how)), _, _) => (*how).to_owned(),
-                (_, Some(constant), _) => constant.value.to_string(),
-                (_, _, Some(error)) => format!("{}: {}", error.code, error.text),
+            let error = errno::ERRORS.iter().find(|error| error.name == name);
+            let releases = function.map(|of| of.releases).or(constant.map(|of| of.releases));
+            let releases = releases.or(error.map(|error| error.releases));
+            let is_there = releases.is_some_and(|releases| releases.has(self.release))
+                && error.is_none_or(|error| error.is_in_scripts(self.release));
+            let served = SERVED.iter().find(|(known, _)| known == name);
+            let how = match (served, constant, error) {
+                (Some((_, how)), _, _) if is_there => (*how).to_owned(),
+                (_, Some(constant), _) if is_there => constant.value.to_string(),
+                (_, _, Some(error)) if is_there => format!("{}: {}", error.code, error.text),
                 _ if name == "CLUSTER_NAME" => "the key cluster of [plugins.lua]".to_owned(),
                 _ => {
-                    let known = FUNCTIONS.iter().map(|(name, _)| *name);
-                    let known = known.chain(CONSTANTS.iter().map(|constant| constant.name));
-                    let errors = errno::ERRORS.iter().map(|error| error.name);
-                    let meant = nearest(name, known.chain(errors));
-                    let meant = meant.map(|meant| format!("; did you mean \"{meant}\"?"));
-                    let text = format!("slurm.{name}: no such name{}", meant.unwrap_or_default());
+                    let why = match (releases, error) {
+                        (Some(_), Some(error)) if error.releases.has(self.release) => {
+                            format!(" in {}; scripts know it since 23.02", self.release)
+                        }
+                        (Some(releases), _) => {
+                            format!(" in {}; it is there {releases}", self.release)
+                        }
+                        (None, _) => {
+                            let known = FUNCTIONS.iter().map(|function| function.name);
+                            let known = known.chain(CONSTANTS.iter().map(|of| of.name));
+                            let errors = errno::ERRORS.iter().map(|error| error.name);
+                            let meant = nearest(name, known.chain(errors));
+                            let meant = meant.map(|meant| format!("; did you mean \"{meant}\"?"));
+                            meant.unwrap_or_default()
+                        }
+                    };
+                    let text = format!("slurm.{name}: no such name{why}");
                     self.problem(&places.read, &text);
                     self.problem(&places.written, &text);
                     continue;
@@ -280,9 +401,17 @@ impl<'f> Report<'f> {
         }
     }
 
-    fn library(&mut self, uses: &Uses) {
+    fn library(&mut self, uses: &Uses, library: &BTreeSet<String>) {
         let mut begun = false;
-        for (name, places) in &uses.library {
+        let defines = DEFINING.iter().any(|name| uses.called.contains_key(*name));
+        for (name, places) in &uses.called {
+            let is_there = library.contains(name) || uses.extended.contains(name);
+            let known = ABSENT.iter().any(|(known, _)| known == name);
+            if !is_there && !known && !defines {
+                let newer = name.starts_with("table.").then_some("; it is of Lua 5.2 and later");
+                let text = format!("{name}: no such function{}", newer.unwrap_or_default());
+                self.problem(places, &text);
+            }
             if let Some((_, how)) = ABSENT.iter().find(|(known, _)| known == name) {
                 self.problem(places, &format!("{name}: {how}"));
             }
@@ -302,9 +431,14 @@ impl<'f> Report<'f> {
         }
         for (name, places) in &uses.modules {
             let lines = self.lines(places);
-            match module_path(&self.directory, name) {
-                Some(path) => self.row(name, &lines, &path.display().to_string()),
-                None => {
+            let served = MODULES.iter().find(|module| module.name == name);
+            match (module_path(&self.directory, name), served) {
+                (Some(path), _) => self.row(name, &lines, &path.display().to_string()),
+                (None, Some(module)) => {
+                    let how = format!("served: {}", module.members.join(", "));
+                    self.row(name, &lines, &how);
+                }
+                (None, None) => {
                     let text = format!(
                         "require(\"{name}\"): not beside the script; it must be Lua, since modules written in C can't be loaded"
                     );
@@ -312,6 +446,29 @@ impl<'f> Report<'f> {
                     self.problem(places, &text);
                 }
             }
+        }
+        for ((module, member), places) in &uses.members {
+            let served = MODULES.iter().find(|served| served.name == module);
+            if !served.is_some_and(|served| served.members.contains(&member.as_str())) {
+                self.problem(places, &format!("{module}.{member}: not served"));
+            }
+        }
+    }
+
+    /// What changes its meaning in another release.
+    fn changes(&mut self, uses: &Uses, to: Release) {
+        let changes = changes(uses, self.release, to);
+        if changes.is_empty() {
+            self.heading(&format!("nothing changes from {} to {to}", self.release));
+            return;
+        }
+        self.heading(&format!("what changes from {} to {to}", self.release));
+        for (place, text) in &changes {
+            let line = match place {
+                Some(place) => format!("  line {}: {text}", self.line(*place)),
+                None => format!("  {text}"),
+            };
+            let _ = writeln!(self.text, "{line}");
         }
     }
 
@@ -343,4 +500,84 @@ fn served<T>(field: &Field<T>) -> String {
         _ => "kept in the jobspec; nothing here acts on it".to_owned(),
     };
     format!("{}{place}", view.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is to be looked at in a script whose `slurm_job_submit` has this body.
+    fn found(release: Release, body: &str) -> Vec<String> {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("job_submit.lua");
+        let functions = format!(
+            "function slurm_job_submit(job_desc, part_list, uid) {body}\nend\n\
+             function slurm_job_modify() return slurm.SUCCESS end\n"
+        );
+        std::fs::write(&file, functions).unwrap();
+        let args = ExplainArgs { file, from: None, config_path: None, to: None };
+        let (text, good) = explain(&args, release).unwrap();
+        let lines: Vec<String> = text
+            .lines()
+            .filter_map(|line| Some(line.strip_prefix("  line 1: ")?.to_owned()))
+            .collect();
+        assert_eq!(good, lines.is_empty(), "{text}");
+        lines
+    }
+
+    #[test]
+    fn what_would_fail_is_named_before() {
+        for (body, problem) in [
+            (
+                "job_desc.environment.A = nil",
+                "job_desc.environment.A: the script fails here: string expected, got nil; a variable can't be unset",
+            ),
+            (
+                "job_desc.account = nil",
+                "job_desc.account: the script fails here: string expected, got nil; \"\" clears it",
+            ),
+            (
+                "job_desc.requeue = true",
+                "job_desc.requeue: the script fails here: number expected, got boolean",
+            ),
+            (
+                "job_desc.time_limit = '1:00'",
+                "job_desc.time_limit: the script fails here: number expected, got string",
+            ),
+            ("return util_check(1)", "util_check: no such function"),
+            (
+                "return table.unpack({})",
+                "table.unpack: no such function; it is of Lua 5.2 and later",
+            ),
+            ("local p = require 'posix' p.fork()", "posix.fork: not served"),
+            (
+                "setmetatable(job_desc, {})",
+                "setmetatable(job_desc): this takes its fields away, as in Slurm",
+            ),
+        ] {
+            assert_eq!(found(Release::V26_05, body), [problem], "{body}");
+        }
+    }
+
+    #[test]
+    fn what_a_release_lacks_is_named_with_those_that_have_it() {
+        let body = "return job_desc.power_flags or slurm.get_qos_priority('x')";
+        let gone = "job_desc.power_flags: no such field in 24.11; it is there until 23.11";
+        assert_eq!(found(Release::V24_11, body), [gone]);
+        let missing = "slurm.get_qos_priority: no such name in 22.05; it is there since 24.11";
+        assert_eq!(found(Release::V22_05, body), [missing]);
+        let error = "slurm.ESLURM_INVALID_QOS: no such name in 22.05; scripts know it since 23.02";
+        assert_eq!(found(Release::V22_05, "return slurm.ESLURM_INVALID_QOS"), [error]);
+    }
+
+    #[test]
+    fn what_is_served_is_not_to_be_looked_at() {
+        let body = "local cjson, t = require('cjson'), {}
+            function string.trim(s) return s end
+            job_desc.time_limit = '60'
+            job_desc.comment = cjson.encode({ job_desc.name, string.trim('x') })
+            for name, part in pairs(part_list) do t[name] = part.max_time end
+            return slurm.ESLURM_INVALID_QOS";
+        assert_eq!(found(Release::V26_05, body), Vec::<String>::new());
+    }
 }

@@ -1,8 +1,11 @@
 //! `slurm`: for sites that come from Slurm.
 
 mod attempt;
+mod changes;
 mod explain;
+mod sources;
 mod uses;
+mod walk;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -40,7 +43,10 @@ enum SlurmCommand {
 pub(crate) fn run(args: SlurmArgs) -> ExitCode {
     session::run(COMMAND, Family::Script, async {
         let (text, good) = match args.command {
-            SlurmCommand::Explain(args) => explain::explain(&args)?,
+            SlurmCommand::Explain(args) => {
+                let release = explain::release(&args).await?;
+                explain::explain(&args, release)?
+            }
             SlurmCommand::Install(args) => (install::install(&args)?, true),
             SlurmCommand::Try(args) => {
                 let requester = users::requester(args.uid()).await;
