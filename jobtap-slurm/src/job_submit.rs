@@ -1,16 +1,22 @@
 //! The implementation of `job_submit` and `job_modify`, which slurmctld calls.
 
 use jobtap_core::plugin::Level;
-use jobtap_core::slurm::{JobDescriptor, JobRecord, Partition, SlurmError, errno};
+use jobtap_core::slurm::{JobDescriptor, JobRecord, Partition, Release, SlurmError, errno};
 use jobtap_core::topic::TopicId;
 
-use crate::structure::{Structure, read, write_changes};
+use crate::structure::{Mismatch, Structure, read, write_changes};
 use crate::worker::{Plugins, Request};
 
 /// What slurmctld knows in addition to the request. It is queried only if a plugin handles the request.
 pub trait Surroundings {
+    /// The release that slurmctld is of.
+    fn release(&self) -> Release;
+
     /// The partitions that the request's user may use.
-    fn partitions(&self) -> Vec<Partition>;
+    ///
+    /// # Errors
+    /// When slurmctld's partitions can't be read.
+    fn partitions(&self) -> Result<Vec<Partition>, Mismatch>;
 
     /// Returns the name of a user.
     fn user_name(&self, user: u32) -> Option<String>;
@@ -54,17 +60,17 @@ pub fn submit(
     }
     let mut before: JobDescriptor = read(descriptor);
     before.user_name = surroundings.user_name(before.user_id);
-    let partitions = surroundings.partitions();
-    decide(plugins, descriptor, before, Request { user, partitions, ..Request::default() })
+    let request = Request { user, ..Request::default() };
+    decide(plugins, descriptor, before, request, surroundings)
 }
 
 /// Calls the plugins for a modification of a job and writes their changes into its description.
 ///
-/// slurmctld can't pass a message to the user here, so the text goes to its log.
+/// slurmctld 22.05 can't pass a message to the user here, so the text goes to its log.
 pub fn modify(
     plugins: &Plugins,
     descriptor: &mut dyn Structure,
-    record: impl FnOnce() -> JobRecord,
+    record: impl FnOnce() -> Result<JobRecord, Mismatch>,
     user: u32,
     surroundings: &dyn Surroundings,
 ) -> Decision {
@@ -72,19 +78,30 @@ pub fn modify(
         return Decision::ACCEPTED;
     }
     let before: JobDescriptor = read(descriptor);
-    let mut record = record();
+    let mut record = match record() {
+        Ok(record) => record,
+        Err(mismatch) => return unreadable(plugins, user, &mismatch),
+    };
     if record.user_name.is_none() {
         record.user_name = surroundings.user_name(record.user_id);
     }
     let job = record.job_id;
-    let (partitions, record) = (surroundings.partitions(), Some(record));
-    let request = Request { user, partitions, record, ..Request::default() };
-    let mut decision = decide(plugins, descriptor, before, request);
-    if let Some(text) = decision.message.take() {
+    let request = Request { user, record: Some(record), ..Request::default() };
+    let mut decision = decide(plugins, descriptor, before, request, surroundings);
+    if surroundings.release() == Release::V22_05
+        && let Some(text) = decision.message.take()
+    {
         let text = format!("jobtap: job {job}: change by user {user}: {text}");
         plugins.daemon().log(Level::Info, &text);
     }
     decision
+}
+
+/// Refuses a request since what slurmctld passes with it can't be read.
+fn unreadable(plugins: &Plugins, user: u32, mismatch: &Mismatch) -> Decision {
+    let text = format!("jobtap: request of user {user}: {mismatch}");
+    plugins.daemon().log(Level::Error, &text);
+    Decision::failed("the site's plugins were built for another Slurm; please report it")
 }
 
 fn decide(
@@ -92,9 +109,14 @@ fn decide(
     structure: &mut dyn Structure,
     before: JobDescriptor,
     request: Request,
+    surroundings: &dyn Surroundings,
 ) -> Decision {
     let user = request.user;
-    let request = Request { descriptor: before.clone(), ..request };
+    let partitions = match surroundings.partitions() {
+        Ok(partitions) => partitions,
+        Err(mismatch) => return unreadable(plugins, user, &mismatch),
+    };
+    let request = Request { descriptor: before.clone(), partitions, ..request };
     let answer = match plugins.request(request) {
         Ok(answer) => answer,
         Err(error) => {
@@ -110,7 +132,7 @@ fn decide(
         code = number;
         messages.extend(text);
     } else {
-        match write_changes(structure, &before, &answer.descriptor) {
+        match write_changes(structure, &before, &answer.descriptor, surroundings.release()) {
             Ok(left_out) if left_out.is_empty() => {}
             Ok(left_out) => {
                 let names = left_out.join(", ");

@@ -36,6 +36,10 @@ record! {
         comment: [text], RO RO, "", "";
         #[doc = "The OCI container bundle of the job."]
         container: [text], RO RO, "", "";
+        #[doc = "The OCI container's id. Slurm 23.02 and later."]
+        container_id: [text], NO NO, "", "";
+        #[doc = "How the container is run. Slurm 26.05 and later."]
+        container_type: [text], NO NO, "", "";
         #[doc = "The cores of each node that are kept for the system."]
         core_spec: [u16 or nil], NO RO, "cores", "";
         #[doc = "The CPUs for each generic resource."]
@@ -54,6 +58,8 @@ record! {
         exit_code: [u32], RO RO, "", "";
         #[doc = "A text that Slurm keeps for others."]
         extra: [text], NO RO, "", "";
+        #[doc = "The node whose failure ended the job. Slurm 23.02 and later."]
+        failed_node: [text], NO NO, "", "";
         #[doc = "The features that nodes must have."]
         features: [text], RO RO, "", "";
         #[doc = "The generic resources that the job uses."]
@@ -72,6 +78,8 @@ record! {
         job_state: [u32], RO RO, "", "";
         #[doc = "The licenses that the job needs."]
         licenses: [text], RO RO, "", "";
+        #[doc = "The licenses that the job has. Slurm 25.05 and later."]
+        licenses_allocated: [text], NO NO, "", "";
         #[doc = "The most CPUs of the job."]
         max_cpus: [u32 or NO_VAL], RO RO, "CPUs", "";
         #[doc = "The most nodes of the job; 0 if there is no limit."]
@@ -114,12 +122,14 @@ record! {
         resizing: [u8], RO RO, "", "";
         #[doc = "How often the job was restarted."]
         restart_cnt: [u16], RO RO, "", "";
+        #[doc = "The ports that the nodes reserve for the job. Slurm 24.05 and later."]
+        resv_ports: [text], NO NO, "", "";
         #[doc = "The reservation whose resources the job uses."]
         resv_name: [text], RO RO, "", "";
         #[doc = "The batch script."]
         script: [text], RO RO, "", "";
-        #[doc = "The number of nodes of a segment."]
-        segment_size: [u16], NO RO, "nodes", "";
+        #[doc = "The number of nodes of a segment. Slurm 24.05 and later."]
+        segment_size: [u16 or nil], NO RO, "nodes", "";
         #[doc = "The SELinux context of the job."]
         selinux_context: [text], RO RO, "", "";
         #[doc = "The site's part of the priority."]
@@ -237,8 +247,8 @@ record! {
         flags: [u32], RO RO, "bits", "";
         #[doc = "The most CPUs of a job on each node; `INFINITE` for no limit."]
         max_cpus_per_node: [u32 = INFINITE], RO RO, "CPUs", "";
-        #[doc = "The most CPUs of a job on each socket; `INFINITE` for no limit."]
-        max_cpus_per_socket: [u32 = INFINITE], NO RO, "CPUs", "";
+        #[doc = "The most CPUs of a job on each socket; `INFINITE` for no limit. Slurm 23.02 and later."]
+        max_cpus_per_socket: [u32 or INFINITE], NO RO, "CPUs", "";
         #[doc = "The most memory of a job on each node, or for each CPU if it has the bit `MEM_PER_CPU`; 0 for no limit."]
         max_mem_per_cpu: [u64], RO RO, "MiB", "",
             |partition| per_cpu(partition.max_mem_per_cpu);

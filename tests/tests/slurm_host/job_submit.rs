@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use jobtap_tests::slurm::Slurm;
+use jobtap_tests::slurm::{Installation, Slurm};
 use jobtap_tests::{Output, run};
 
 use super::built::job_submit;
@@ -36,11 +36,9 @@ fn field(slurm: &Slurm, id: &str, name: &str) -> String {
     rest[..end].trim().to_owned()
 }
 
-#[test]
-fn requests_are_accepted_refused_rewritten() {
-    needs_slurm!();
-    let built = job_submit(&["limits", "second", "later", "checks"]);
-    let slurm = Slurm::start_with(PLUGIN, |etc| {
+fn requests_are_accepted_refused_rewritten(of: &Installation) {
+    let built = job_submit(of, &["limits", "second", "later", "checks"]);
+    let slurm = Slurm::start_in(of, PLUGIN, |etc| {
         built.put(etc);
         fs::write(etc.join("jobtap.toml"), "[slurm]\nrequest-timeout = \"1500ms\"\n").unwrap();
     });
@@ -95,14 +93,12 @@ fn requests_are_accepted_refused_rewritten() {
     submit(&slurm, "plain", &[]).says(0, "");
 }
 
-#[test]
-fn a_script_and_a_file_follow_each_other() {
-    needs_slurm!();
-    let built = job_submit(&["limits", "second"]);
+fn a_script_and_a_file_follow_each_other(of: &Installation) {
+    let built = job_submit(of, &["limits", "second"]);
     let script = "function slurm_job_submit(desc, parts, uid)\n\
                   slurm.log_user('from lua')\n desc.name = 'ten'\n return slurm.SUCCESS\nend\n\
                   function slurm_job_modify() return slurm.SUCCESS end\n";
-    let slurm = Slurm::start_with("JobSubmitPlugins=lua,site", |etc| {
+    let slurm = Slurm::start_in(of, "JobSubmitPlugins=lua,site", |etc| {
         built.put(etc);
         fs::write(etc.join("job_submit.lua"), script).unwrap();
     });
@@ -116,11 +112,9 @@ fn a_script_and_a_file_follow_each_other() {
     );
 }
 
-#[test]
-fn the_environment_reaches_the_job() {
-    needs_slurm!();
-    let built = job_submit(&["limits"]);
-    let mut slurm = Slurm::start_with(PLUGIN, |etc| built.put(etc));
+fn the_environment_reaches_the_job(of: &Installation) {
+    let built = job_submit(of, &["limits"]);
+    let mut slurm = Slurm::start_in(of, PLUGIN, |etc| built.put(etc));
     slurm.start_node();
     let out = slurm.scripts().join("out");
     let script = format!("echo \"$FROM_JOBTAP/$HOME\" > {}", out.display());
@@ -129,11 +123,9 @@ fn the_environment_reaches_the_job() {
     assert_eq!(fs::read_to_string(out).unwrap(), format!("a value/{home}\n"));
 }
 
-#[test]
-fn changes_of_a_job_are_decided_with_its_record() {
-    needs_slurm!();
-    let built = job_submit(&["limits"]);
-    let slurm = Slurm::start_with(PLUGIN, |etc| built.put(etc));
+fn changes_of_a_job_are_decided_with_its_record(of: &Installation) {
+    let built = job_submit(of, &["limits"]);
+    let slurm = Slurm::start_in(of, PLUGIN, |etc| built.put(etc));
     let job = id(submit(&slurm, "plain", &["-t", "5", "-c", "2", "-D", "/tmp"]));
     let update =
         |change: &str| slurm.client("scontrol", &["update", &format!("jobid={job}"), change]);
@@ -147,10 +139,8 @@ fn changes_of_a_job_are_decided_with_its_record() {
     assert_eq!(field(&slurm, &job, "TimeLimit"), "00:09:00");
 }
 
-#[test]
-fn the_configuration_is_beside_slurm_conf() {
-    needs_slurm!();
-    let built = job_submit(&["limits"]);
+fn the_configuration_is_beside_slurm_conf(of: &Installation) {
+    let built = job_submit(of, &["limits"]);
     let conf = |text: &'static str| {
         let built = &built;
         move |etc: &Path| {
@@ -158,13 +148,13 @@ fn the_configuration_is_beside_slurm_conf() {
             fs::write(etc.join("jobtap.toml"), text).unwrap();
         }
     };
-    let log = Slurm::refuses_to_start(PLUGIN, conf("[plugins.limits]\nminuts = 5\n"));
+    let log = Slurm::refuses_to_start(of, PLUGIN, conf("[plugins.limits]\nminuts = 5\n"));
     let refusal = "error: jobtap: plugin limits can't be loaded: [plugins.limits]: unknown key \
                    \"minuts\"; did you mean \"minutes\"?";
     assert!(log.contains(refusal), "{log}");
     assert!(log.contains("fatal: failed to initialize job_submit plugin"), "{log}");
 
-    let mut slurm = Slurm::start_with(PLUGIN, conf("[plugins.limits]\nminutes = 5\n"));
+    let mut slurm = Slurm::start_in(of, PLUGIN, conf("[plugins.limits]\nminutes = 5\n"));
     let most = |slurm: &Slurm| submit(slurm, "plain", &["-t", "9999"]).stderr;
     assert!(most(&slurm).contains("at most 5 minutes"));
     let rewrite = |slurm: &Slurm, text: &str| {
@@ -191,11 +181,9 @@ fn memory(pid: u32) -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-#[test]
-fn slurmctld_outlives_a_plugin_that_panics() {
-    needs_slurm!();
-    let built = job_submit(&["tenth", "second"]);
-    let slurm = Slurm::start_with(PLUGIN, |etc| built.put(etc));
+fn slurmctld_outlives_a_plugin_that_panics(of: &Installation) {
+    let built = job_submit(of, &["tenth", "second"]);
+    let slurm = Slurm::start_in(of, PLUGIN, |etc| built.put(etc));
     // Slurm stores nothing of these requests, so any growth is the plugin's. The plugin replaces script and
     // environment; if it kept them, that would be many times the limit.
     let script = slurm.scripts().join("job.sh");
@@ -229,4 +217,13 @@ fn slurmctld_outlives_a_plugin_that_panics() {
     assert_eq!(log.matches("tenth: slurm.job_submit: panicked: the tenth request").count(), 50);
     assert!(log.contains("error: jobtap: panic at "), "the place of the panic is in the log");
     assert_eq!(slurm.client("scontrol", &["ping"]).code, 0);
+}
+
+in_each_slurm! {
+    requests_are_accepted_refused_rewritten
+    a_script_and_a_file_follow_each_other
+    the_environment_reaches_the_job
+    changes_of_a_job_are_decided_with_its_record
+    the_configuration_is_beside_slurm_conf
+    slurmctld_outlives_a_plugin_that_panics
 }
