@@ -126,6 +126,8 @@ pub struct Slurm {
     // Dropped before munged, which both need until they end.
     node: Option<Process>,
     controller: Option<Process>,
+    /// Whether slurmctld is in the background, as a site runs it, so that it can start a successor.
+    is_daemon: bool,
     _munged: Process,
 }
 
@@ -164,6 +166,16 @@ impl Slurm {
     #[track_caller]
     pub fn start_in(of: &Installation, lines: &str, files: impl FnOnce(&Path)) -> Self {
         let mut slurm = Self::prepare(of, lines, files);
+        slurm.start_controller();
+        slurm
+    }
+
+    /// Like [`start_in`](Self::start_in), with a slurmctld in the background. Only such a one lives on when the
+    /// successor that it starts at `scontrol reconfigure` fails.
+    #[track_caller]
+    pub fn start_daemon(of: &Installation, lines: &str, files: impl FnOnce(&Path)) -> Self {
+        let mut slurm = Self::prepare(of, lines, files);
+        slurm.is_daemon = true;
         slurm.start_controller();
         slurm
     }
@@ -211,19 +223,27 @@ impl Slurm {
         }
         files(&at("etc"));
         let installation = of.clone();
-        Self { installation, dir, node: None, controller: None, _munged: munged }
+        let (node, controller, is_daemon) = (None, None, false);
+        Self { installation, dir, node, controller, is_daemon, _munged: munged }
     }
 
     /// The command that runs a daemon in the foreground.
     fn daemon(&self, program: &str) -> Command {
         let mut command = self.installation.command(program);
-        command.arg("-D").env("SLURM_CONF", self.dir.path().join("etc/slurm.conf"));
+        command.env("SLURM_CONF", self.dir.path().join("etc/slurm.conf"));
+        if !(self.is_daemon && program == SLURMCTLD) {
+            command.arg("-D");
+        }
         command
     }
 
     #[track_caller]
     fn start_controller(&mut self) {
-        self.controller = Some(serve(self.daemon(SLURMCTLD).stderr(Stdio::null())));
+        if self.is_daemon {
+            run(&mut self.daemon(SLURMCTLD)).ok();
+        } else {
+            self.controller = Some(serve(self.daemon(SLURMCTLD).stderr(Stdio::null())));
+        }
         until("slurmctld answers", || self.client("scontrol", &["ping"]).code == 0);
     }
 
@@ -239,17 +259,25 @@ impl Slurm {
     /// Stops slurmctld as an administrator does, and starts it again.
     #[track_caller]
     pub fn restart_controller(&mut self) {
-        if let Some(mut controller) = self.controller.take() {
-            let pid = controller.id().to_string();
-            run(Command::new("kill").arg(pid)).ok();
-            let _ = controller.wait();
-        }
+        self.stop_controller();
         self.start_controller();
+    }
+
+    fn stop_controller(&mut self) {
+        let pid = self.controller().to_string();
+        run(Command::new("kill").arg(&pid));
+        if let Some(mut controller) = self.controller.take() {
+            let _ = controller.wait();
+        } else {
+            until("slurmctld has ended", || !Path::new("/proc").join(&pid).exists());
+        }
     }
 
     /// The process id of slurmctld.
     pub fn controller(&self) -> u32 {
-        self.controller.as_ref().map_or(0, |process| process.id())
+        let written = || fs::read_to_string(self.dir.path().join("run/slurmctld.pid")).ok();
+        let daemon = || written()?.trim().parse().ok();
+        self.controller.as_ref().map(|process| process.id()).or_else(daemon).unwrap_or(0)
     }
 
     /// The directory of slurm.conf and `job_submit.lua`.
@@ -278,6 +306,14 @@ impl Slurm {
         let config = self.dir.path().join("etc/slurm.conf");
         let mut command = self.installation.command(&format!("/usr/bin/{program}"));
         run(command.args(words).env("SLURM_CONF", config).current_dir("/"))
+    }
+}
+
+impl Drop for Slurm {
+    fn drop(&mut self) {
+        if self.is_daemon && self.controller() != 0 {
+            self.stop_controller();
+        }
     }
 }
 

@@ -31,7 +31,7 @@ fn requests_are_decided_and_rewritten() {
     assert!(shown.contains("Account=later") && shown.contains("Comment=request 1"), "{shown}");
     submit("invalid").says(
         1,
-        "sbatch: error: batch 0\nsbatch: error: Batch job submission failed: Unspecified error",
+        "sbatch: error: no queue 0\nsbatch: error: Batch job submission failed: Unspecified error",
     );
     let codes: Vec<i32> = (0..20).map(|_| submit("job").code).collect();
     assert_eq!(codes.iter().filter(|code| **code != 0).count(), 2, "{codes:?}");
