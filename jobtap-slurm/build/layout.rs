@@ -80,10 +80,8 @@ fn members(structure: CType, installed: &Installed) -> Result<Vec<Named>, BuildE
     }
     for (of, name, expression) in installed.release.moved {
         if *of == structure {
-            members.insert(Named {
-                name: (*name).to_owned(),
-                expression: (*expression).to_owned(),
-            });
+            members
+                .insert(Named { name: (*name).to_owned(), expression: (*expression).to_owned() });
         }
     }
     match members.is_empty() {

@@ -87,6 +87,11 @@ impl Installation {
         self.source.as_deref()
     }
 
+    /// The same Slurm with another source.
+    pub fn with_source(&self, source: &Path) -> Self {
+        Self { source: Some(source.to_owned()), ..self.clone() }
+    }
+
     /// Its version, such as `24.11.5`.
     #[track_caller]
     pub fn version(&self) -> String {

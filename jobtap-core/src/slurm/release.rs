@@ -35,7 +35,9 @@ pub enum Release {
 
 /// A text that names no release that is known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("Slurm {0} isn't known; known are 22.05, 23.02, 23.11, 24.05, 24.11, 25.05, 25.11 and 26.05")]
+#[error(
+    "Slurm {0} isn't known; known are 22.05, 23.02, 23.11, 24.05, 24.11, 25.05, 25.11 and 26.05"
+)]
 pub struct UnknownRelease(String);
 
 impl Release {

@@ -275,10 +275,11 @@ pub(super) unsafe fn job_record(record: *const c_void) -> Result<JobRecord, Mism
                 "array_task_cnt" => on(Base::Array, layout::JOB_ARRAY, "task_cnt"),
                 "qos" => on(Base::Qos, layout::QOS, "name"),
                 "curr_dependency" => on(Base::Details, layout::JOB_DETAILS, "dependency"),
-                "argv" | "core_spec" | "features" | "max_cpus" | "max_nodes"
-                | "min_cpus" | "min_nodes" | "nice" | "orig_dependency" | "pn_min_cpus"
-                | "pn_min_memory" | "std_err" | "std_in" | "std_out" | "submit_time"
-                | "work_dir" => on(Base::Details, layout::JOB_DETAILS, field),
+                "argv" | "core_spec" | "features" | "max_cpus" | "max_nodes" | "min_cpus"
+                | "min_nodes" | "nice" | "orig_dependency" | "pn_min_cpus" | "pn_min_memory"
+                | "std_err" | "std_in" | "std_out" | "submit_time" | "work_dir" => {
+                    on(Base::Details, layout::JOB_DETAILS, field)
+                }
                 // Some members have moved from one of the two to the other.
                 _ if find(layout::JOB_RECORD, field).is_none() => {
                     on(Base::Details, layout::JOB_DETAILS, field)

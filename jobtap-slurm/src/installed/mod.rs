@@ -72,7 +72,11 @@ impl Search {
             Some(directory) => Source::In(directory.into()),
         };
         let include = variable(INCLUDE_DIR).map(PathBuf::from);
-        Self { include, source, is_forced: variable(FORCE_LAYOUT).is_some_and(|value| value == "1") }
+        Self {
+            include,
+            source,
+            is_forced: variable(FORCE_LAYOUT).is_some_and(|value| value == "1"),
+        }
     }
 }
 

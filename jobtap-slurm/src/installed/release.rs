@@ -66,8 +66,7 @@ const V25_11: Release = Release {
 const V26_05: Release = Release { number: (26, 5), ..V25_11 };
 
 /// The releases that are known, the oldest first.
-pub const RELEASES: &[Release] =
-    &[V22_05, V23_02, V23_11, V24_05, V24_11, V25_05, V25_11, V26_05];
+pub const RELEASES: &[Release] = &[V22_05, V23_02, V23_11, V24_05, V24_11, V25_05, V25_11, V26_05];
 
 impl Release {
     /// The release of a version; `None` if it isn't known.
@@ -166,9 +165,7 @@ impl CType {
         match self {
             Self::JobDescriptor | Self::SlurmConf => SLURM,
             Self::Qos => File::Public("slurm/slurmdb.h"),
-            Self::JobRecord | Self::JobDetails | Self::JobArray => {
-                File::Source(release.job_record)
-            }
+            Self::JobRecord | Self::JobDetails | Self::JobArray => File::Source(release.job_record),
             Self::Partition => File::Source(release.partition),
             Self::JobEnv | Self::SlurmdConf => SLURMD,
             Self::PrepCallbacks => File::Source(release.prep),

@@ -51,8 +51,7 @@ impl Version {
         // A version of a distribution's or one that isn't released: 23.02.0-0rc1.
         let micro = micro.split(|c: char| !c.is_ascii_digit()).next()?;
         let part = |text: &str, most: u32| text.parse::<u32>().ok().filter(|part| *part <= most);
-        let (major, minor, micro) =
-            (part(major, 0xffff)?, part(minor, 0xff)?, part(micro, 0xff)?);
+        let (major, minor, micro) = (part(major, 0xffff)?, part(minor, 0xff)?, part(micro, 0xff)?);
         Some(Self(major << 16 | minor << 8 | micro))
     }
 }

@@ -92,7 +92,8 @@ impl Record {
     /// Removes the fields that a release doesn't have.
     pub fn keep_fields_of(&mut self, release: Release) {
         let has = |slot: &Slot| Releases::of_field(slot.name).contains(release);
-        let rows = std::mem::take(&mut self.slots).into_iter().zip(std::mem::take(&mut self.values));
+        let rows =
+            std::mem::take(&mut self.slots).into_iter().zip(std::mem::take(&mut self.values));
         (self.slots, self.values) = rows.filter(|(slot, _)| has(slot)).unzip();
     }
 

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::slurm::SlurmError;
 use crate::composition::CompositionError;
 
 /// Why a manager wasn't built.
@@ -28,6 +29,9 @@ pub enum BuildError {
     /// A contradiction or an unknown name in the manifest or in an option.
     #[error("{0}")]
     Refused(String),
+    /// The Slurm of this machine isn't one that a file can be built for.
+    #[error(transparent)]
+    Slurm(#[from] SlurmError),
     /// A plugin that needs another SDK than the manager has.
     #[error("{0}")]
     Sdk(String),

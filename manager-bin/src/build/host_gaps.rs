@@ -61,6 +61,7 @@ fn gap(host: Host, need: &Need) -> Option<String> {
             let handler = if is_too_much { "async handler" } else { "handler" };
             (format!("{handler} {function} of {topic}"), offer.gap()?)
         }
+        What::Partitions => return None,
         What::Service(name) => {
             let name = if name.is_empty() { String::new() } else { format!(" {name:?}") };
             (format!("service{name}, handler {function}"), SERVICE_OFFERS.for_host(kind).gap()?)

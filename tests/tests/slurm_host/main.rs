@@ -24,6 +24,7 @@ macro_rules! in_each_slurm {
 }
 
 mod built;
+mod canary;
 mod job_submit;
 mod prep;
 mod public;
