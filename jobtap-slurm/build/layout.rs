@@ -51,9 +51,14 @@ pub(crate) fn generate(installed: &Installed, out: &Path) -> Result<String, Buil
                 writeln!(text, "    Member {{ name: {name:?}, offset: {offset}, kind: {kind} }},");
         }
         text.push_str("];\n");
-        let key = format!("{}.sizeof", structure.constant());
-        let size = answers.iter().find(|answer| answer.key == key).map_or(0, |found| found.size);
-        let _ = writeln!(text, "pub(super) const {}_SIZE: usize = {size};", structure.constant());
+        // Records are checked by their sizes.
+        if matches!(structure, CType::JobRecord | CType::Partition) {
+            let constant = structure.constant();
+            let key = format!("{constant}.sizeof");
+            let size = answers.iter().find(|answer| answer.key == key);
+            let size = size.map_or(0, |found| found.size);
+            let _ = writeln!(text, "pub(super) const {constant}_SIZE: usize = {size};");
+        }
     }
     Ok(text)
 }

@@ -53,6 +53,7 @@ fn bind() -> Result<(), BuildError> {
         "/// The version of the Slurm that this file is built for.\n\
          pub(super) const VERSION: Version = Version::from_number({:#x});\n\
          /// What is known of its release.\n\
+         #[allow(clippy::indexing_slicing, reason = \"it is evaluated at compile time\")]\n\
          pub(super) const RELEASE: &Release = &RELEASES[{}];\n\
          /// Whether the members of jobs and partitions are known.\n\
          pub(super) const HAS_SOURCE: bool = {};\n{layout}",
