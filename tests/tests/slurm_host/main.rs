@@ -2,7 +2,7 @@
 //!
 //! The Slurms are that of the machine, and those that `.ci/slurm-roots` has made. Slurm 26.05 is there without its
 //! source, so only plugins that see nothing but requests run in it.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stderr)]
 
 /// Makes tests of functions that take an [`Installation`](jobtap_tests::slurm::Installation), one for each Slurm that is
 /// there with its source. Where it isn't, a test ends and says so.
