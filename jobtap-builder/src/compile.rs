@@ -1,6 +1,7 @@
 //! Compiles the generated crate, and names the crates that don't compile.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::{BufReader, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -43,6 +44,7 @@ pub(crate) fn compile(
     // C code may contain the time at which it was compiled; a fixed time keeps builds reproducible.
     let time = std::env::var_os("SOURCE_DATE_EPOCH").unwrap_or_else(|| "0".into());
     command.env("SOURCE_DATE_EPOCH", time);
+    command.envs(settings.environment.iter().map(|(name, value)| (name, value)));
     watch(&mut command, plan, resolved)
 }
 
@@ -104,6 +106,8 @@ pub(crate) struct Settings {
     pub(crate) flags: Vec<String>,
     /// Flags for the C compiler, which some crates need.
     pub(crate) c_flags: Vec<String>,
+    /// More variables for cargo.
+    pub(crate) environment: Vec<(&'static str, OsString)>,
 }
 
 /// Reads cargo's messages. Its progress goes to standard error directly.

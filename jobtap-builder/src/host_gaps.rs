@@ -49,6 +49,7 @@ fn gap(host: HostKind, need: &Need) -> Option<Gap> {
             let handler = if is_too_much { "async handler" } else { "handler" };
             (format!("{handler} {function} of {topic}"), offer.gap()?)
         }
+        What::Partitions => return None,
         What::Service(name) => {
             let name = if name.is_empty() { String::new() } else { format!(" {name:?}") };
             (format!("service{name}, handler {function}"), SERVICE_OFFERS.for_host(host).gap()?)

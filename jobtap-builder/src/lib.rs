@@ -25,6 +25,7 @@ mod resolve;
 mod sbom;
 mod scan;
 mod sdk;
+mod slurm;
 mod vendor;
 mod verify;
 
@@ -37,3 +38,4 @@ pub use jobtap_daemon::composition::{Composition, CrateInfo, Host, PluginInfo};
 pub use manifest::{ManagerTable, Manifest, Part, PluginEntry};
 pub use new::{new_manager, new_plugin};
 pub use pipeline::{Built, Options, build, print_crate};
+pub use slurm::SlurmError;

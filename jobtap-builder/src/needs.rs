@@ -32,6 +32,8 @@ pub(crate) enum What {
     Service(String),
     /// A call of a method of a context, or of a `Remote`.
     Call(Call),
+    /// The partitions of Slurm, as a parameter.
+    Partitions,
 }
 
 /// A call, by its receiver and its method.
@@ -57,6 +59,9 @@ pub(crate) fn of_plugin(body: TokenStream, file: &Path) -> Vec<Need> {
                     let whats = handled(&attribute, signature.is_async);
                     needs
                         .extend(whats.into_iter().map(|(what, at)| signature.need(what, at, file)));
+                }
+                if signature.takes_partitions {
+                    needs.push(signature.need(What::Partitions, group.span(), file));
                 }
                 needs.extend(signature.calls(&group, file));
             }
@@ -104,6 +109,7 @@ pub(crate) struct Signature {
     before: String,
     name: Option<String>,
     has_parameters: bool,
+    takes_partitions: bool,
     /// The names of the contexts and of the `Remote`s.
     receivers: Vec<String>,
 }
@@ -134,6 +140,7 @@ impl Signature {
             {
                 self.has_parameters = true;
                 for parameter in split(group.stream()) {
+                    self.takes_partitions |= parameter.iter().any(is_partition);
                     self.receivers.extend(receiver(&parameter));
                 }
             }
@@ -183,6 +190,11 @@ impl Signature {
             }
         }
     }
+}
+
+/// Whether a part of a parameter's type is that of partitions.
+fn is_partition(token: &TokenTree) -> bool {
+    matches!(token, TokenTree::Ident(word) if word == "Partitions" || word == "Partition")
 }
 
 /// Splits parameters at their commas, except for commas inside the angle brackets of a type.
@@ -248,6 +260,17 @@ pub(crate) fn texts(value: TokenTree) -> Vec<String> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn partitions_are_needed_by_the_handlers_that_take_them() {
+        let found = needs(
+            "#[on(\"slurm.job_submit\")]\nfn one(&self, all: Partitions<'_>) {}\n\
+             #[on(\"slurm.job_submit\")]\nasync fn two(all: Vec<Partition>) {}\n\
+             #[on(\"slurm.job_submit\")]\nfn three(desc: Descriptor<'_>) {}",
+        );
+        let takes: Vec<&String> = found.iter().filter(|need| need.contains("partitions")).collect();
+        assert_eq!(takes, ["2 one: partitions", "4 two: partitions"]);
+    }
+
     /// The needs of functions in a plugin's block, each as `line function: what`.
     fn needs(text: &str) -> Vec<String> {
         let found = of_plugin(text.parse().unwrap(), Path::new("lib.rs"));
@@ -256,6 +279,7 @@ mod tests {
             What::Handler { topic, is_async: false } => topic,
             What::Service(name) => format!("service {name}"),
             What::Call(call) => format!("{}.{}", call.receiver, call.method),
+            What::Partitions => "partitions".to_owned(),
         };
         let shown = |need: Need| format!("{} {}: {}", need.line, need.function, what(need.what));
         found.into_iter().map(shown).collect()

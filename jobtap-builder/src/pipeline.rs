@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use jobtap_daemon::composition::{Composition, CrateInfo, Host};
 use jobtap_daemon::files::{self, Access, Dir, WholeFile};
+use jobtap_slurm::installed::Installed;
 use rustix::fs::{FlockOperation, OFlags};
 
 use crate::cargo::{self, Cargo, Rustc};
@@ -20,6 +21,7 @@ use crate::plan::Plan;
 use crate::resolve::{self, Package, Resolved};
 use crate::sbom;
 use crate::sdk::Sdk;
+use crate::slurm::{self, SlurmError};
 use crate::vendor;
 use crate::verify;
 
@@ -44,6 +46,8 @@ pub struct Options {
     pub vendor: Option<PathBuf>,
     /// Print only errors.
     pub quiet: bool,
+    /// Take a release of Slurm that isn't known for the newest one that is.
+    pub force_layout: bool,
 }
 
 /// A manager, or a file for another host, that was built.
@@ -70,6 +74,8 @@ pub(crate) struct Prepared {
     cargo: Cargo,
     rustc: Rustc,
     static_link: bool,
+    // Only a build needs the headers: what would be built can be explained without them.
+    slurm: Result<Option<Installed>, SlurmError>,
     // Locked until the end, since all builds share the path of the generated crate.
     _lock: File,
 }
@@ -93,7 +99,8 @@ const LIBRARY: &str = "src/lib.rs";
 /// When the manifest is refused, crates don't compile, or the binary has other plugins.
 pub fn build(manifest: &Manifest, options: &Options, output: &Path) -> Result<Built, BuildError> {
     let output = output_file(output, manifest)?;
-    let prepared = prepare(manifest, options)?;
+    let mut prepared = prepare(manifest, options)?;
+    let slurm = std::mem::replace(&mut prepared.slurm, Ok(None))?;
     let Prepared { plan, resolved, composition, .. } = &prepared;
     if let Some(lock) = options.lock.as_ref().filter(|_| !options.keep_lock) {
         generate::write_if_changed(lock, resolved.lock.as_bytes())?;
@@ -105,6 +112,7 @@ pub fn build(manifest: &Manifest, options: &Options, output: &Path) -> Result<Bu
         quiet: options.quiet,
         flags: [linking(prepared.static_link), naming("--remap-path-prefix", &renamed)].concat(),
         c_flags: naming("-ffile-prefix-map", &renamed),
+        environment: slurm.as_ref().map(slurm::environment).unwrap_or_default(),
     };
     let release = manifest.manager.release;
     compile::discard_stale(&prepared.cargo, plan, resolved, &composition.target, release)?;
@@ -236,7 +244,9 @@ pub(crate) fn prepare(manifest: &Manifest, options: &Options) -> Result<Prepared
     if let Some(host) = host {
         host_gaps::check(host, &lineup.members)?;
     }
-    let composition = compose(&plan, &resolved, &lineup, &rustc, target)?;
+    let slurm = slurm::find(host, options.force_layout, &lineup.members);
+    let mut composition = compose(&plan, &resolved, &lineup, &rustc, target)?;
+    composition.slurm = slurm.as_ref().ok().and_then(Option::as_ref).map(described);
     let text = composition.to_text()?;
     generate::write_if_changed(&cargo.directory.join(COMPOSITION), text.as_bytes())?;
     if let Some(host) = host {
@@ -255,8 +265,18 @@ pub(crate) fn prepare(manifest: &Manifest, options: &Options) -> Result<Prepared
         cargo,
         rustc,
         static_link,
+        slurm,
         _lock: lock,
     })
+}
+
+/// The Slurm that a file is for, as `plugin available` shows it.
+fn described(slurm: &Installed) -> String {
+    match (slurm.is_forced, &slurm.source) {
+        (true, _) => format!("{}, by force", slurm.version),
+        (false, None) => format!("{}, requests only", slurm.version),
+        (false, Some(_)) => slurm.version.to_string(),
+    }
 }
 
 /// Returns `$JOBTAP_BUILD_CACHE`, or jobtap's directory in the user's cache directory.
@@ -317,6 +337,7 @@ fn compose(
         name: manager.name.clone(),
         version: manager.version.clone(),
         host: manager.host,
+        slurm: None,
         sdk: plan.sdk.version.to_string(),
         sdk_checksum: plan.sdk.checksum.clone(),
         target,

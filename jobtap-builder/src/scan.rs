@@ -57,7 +57,7 @@ impl Declared {
         let topic = |need: &Need| match &need.what {
             What::Handler { topic, .. } => Some(topic.clone()),
             What::Service(_) => Some("service".to_owned()),
-            What::Call(_) => None,
+            What::Call(_) | What::Partitions => None,
         };
         let topics: BTreeSet<String> = self.needs.iter().filter_map(topic).collect();
         topics.into_iter().collect()

@@ -10,116 +10,32 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::error::BuildError;
-use crate::headers::Headers;
-
-/// A structure: the constant that gets its members, the name of its type in C, the header that declares it,
-/// and the texts at which its declaration begins and ends.
-struct Structure {
-    constant: &'static str,
-    c_type: &'static str,
-    file: File,
-    begin: &'static str,
-    end: &'static str,
-}
-
-enum File {
-    Include(&'static str),
-    Source(&'static str),
-}
-
-const STRUCTURES: &[Structure] = &[
-    Structure {
-        constant: "JOB_DESCRIPTOR",
-        c_type: "job_desc_msg_t",
-        file: File::Include("slurm/slurm.h"),
-        begin: "typedef struct job_descriptor {",
-        end: "} job_desc_msg_t;",
-    },
-    Structure {
-        constant: "JOB_RECORD",
-        c_type: "job_record_t",
-        file: File::Source("src/slurmctld/slurmctld.h"),
-        begin: "struct job_record {",
-        end: "\n};",
-    },
-    Structure {
-        constant: "JOB_DETAILS",
-        c_type: "struct job_details",
-        file: File::Source("src/slurmctld/slurmctld.h"),
-        begin: "struct job_details {",
-        end: "\n};",
-    },
-    Structure {
-        constant: "JOB_ARRAY",
-        c_type: "job_array_struct_t",
-        file: File::Source("src/slurmctld/slurmctld.h"),
-        begin: "typedef struct job_array_struct {",
-        end: "} job_array_struct_t;",
-    },
-    Structure {
-        constant: "QOS",
-        c_type: "slurmdb_qos_rec_t",
-        file: File::Include("slurm/slurmdb.h"),
-        begin: "{",
-        end: "} slurmdb_qos_rec_t;",
-    },
-    Structure {
-        constant: "PARTITION",
-        c_type: "part_record_t",
-        file: File::Source("src/slurmctld/slurmctld.h"),
-        begin: "typedef struct {",
-        end: "} part_record_t;",
-    },
-    Structure {
-        constant: "JOB_ENV",
-        c_type: "job_env_t",
-        file: File::Source("src/slurmd/slurmd/slurmd.h"),
-        begin: "typedef struct {",
-        end: "} job_env_t;",
-    },
-    Structure {
-        constant: "SLURM_CONF",
-        c_type: "slurm_conf_t",
-        file: File::Include("slurm/slurm.h"),
-        begin: "typedef struct {",
-        end: "} slurm_conf_t;",
-    },
-    Structure {
-        constant: "SLURMD_CONF",
-        c_type: "slurmd_conf_t",
-        file: File::Source("src/slurmd/slurmd/slurmd.h"),
-        begin: "typedef struct slurmd_config {",
-        end: "} slurmd_conf_t;",
-    },
-    Structure {
-        constant: "PREP_CALLBACKS",
-        c_type: "prep_callbacks_t",
-        file: File::Source("src/common/prep.h"),
-        begin: "typedef struct {",
-        end: "} prep_callbacks_t;",
-    },
-];
+use crate::installed::{C_TYPES, CType, Declared, File, Installed};
 
 /// Marks the lines with the numbers in the assembly.
 const MARK: &str = "JOBTAP-LAYOUT";
 
+/// A member: its name for the adapter, and the expression for it in C.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Named {
+    name: String,
+    expression: String,
+}
+
 /// Returns the constants of all structures as Rust code.
-pub(crate) fn generate(headers: &Headers, out: &Path) -> Result<String, BuildError> {
+pub(crate) fn generate(installed: &Installed, out: &Path) -> Result<String, BuildError> {
     let mut rows = Vec::new();
-    for structure in STRUCTURES {
-        let members = members(structure, headers)?;
-        if members.is_empty() {
-            return Err(BuildError::NoMembers { c_type: structure.c_type });
-        }
-        rows.push((structure, members));
+    for structure in C_TYPES {
+        rows.push((structure, members(structure, installed)?));
     }
-    let answers = ask(headers, out, &question(&rows))?;
+    let answers = ask(installed, out, &question(installed, &rows))?;
     let mut text = String::new();
     for (structure, members) in &rows {
-        let _ = writeln!(text, "/// `{}`.", structure.c_type);
-        let _ = writeln!(text, "pub(super) static {}: &[Member] = &[", structure.constant);
-        for member in members {
-            let key = format!("{}.{member}", structure.constant);
+        let c_type = structure.declared(installed.release).c_type();
+        let _ = writeln!(text, "/// `{c_type}`.");
+        let _ = writeln!(text, "pub(super) static {}: &[Member] = &[", structure.constant());
+        for Named { name, .. } in members {
+            let key = format!("{}.{name}", structure.constant());
             let answer = answers.iter().find(|answer| answer.key == key);
             let Some(Answer { offset, size, kind, .. }) = answer else {
                 return Err(BuildError::NoAnswer { member: key });
@@ -131,22 +47,27 @@ pub(crate) fn generate(headers: &Headers, out: &Path) -> Result<String, BuildErr
                 4 => format!("Kind::Number({size})"),
                 _ => "Kind::Other".to_owned(),
             };
-            let _ = writeln!(
-                text,
-                "    Member {{ name: {member:?}, offset: {offset}, kind: {kind} }},"
-            );
+            let _ =
+                writeln!(text, "    Member {{ name: {name:?}, offset: {offset}, kind: {kind} }},");
         }
         text.push_str("];\n");
+        // Records are checked by their sizes.
+        if matches!(structure, CType::JobRecord | CType::Partition) {
+            let constant = structure.constant();
+            let key = format!("{constant}.sizeof");
+            let size = answers.iter().find(|answer| answer.key == key);
+            let size = size.map_or(0, |found| found.size);
+            let _ = writeln!(text, "pub(super) const {constant}_SIZE: usize = {size};");
+        }
     }
     Ok(text)
 }
 
-/// Returns the names of the members in a declaration: the last word before each semicolon, and for a pointer to a
-/// function the name in its parentheses. Arrays and bit fields are left out.
-fn members(structure: &Structure, headers: &Headers) -> Result<Vec<String>, BuildError> {
-    let file = match structure.file {
-        File::Include(file) => headers.include.join(file),
-        File::Source(file) => headers.source.join(file),
+/// Returns the members in a declaration: the last word before each semicolon, and for a pointer to a function the name
+/// in its parentheses. Arrays and bit fields are left out. Without the source, its structures have no members.
+fn members(structure: CType, installed: &Installed) -> Result<Vec<Named>, BuildError> {
+    let Some(file) = installed.path(structure.file(installed.release)) else {
+        return Ok(Vec::new());
     };
     println!("cargo::rerun-if-changed={}", file.display());
     let text = match fs::read_to_string(&file) {
@@ -154,16 +75,43 @@ fn members(structure: &Structure, headers: &Headers) -> Result<Vec<String>, Buil
         Err(error) => return Err(BuildError::File { file, error }),
     };
     let text = without_comments(&text);
-    let missing = || BuildError::NoDeclaration { file: file.clone(), c_type: structure.c_type };
-    // If the end of the declaration contains the type's name, look for the end first and take the last possible
-    // beginning before it: only the end is unique then.
-    let body = if structure.end.contains(' ') {
-        let (before, _) = text.split_once(structure.end).ok_or_else(missing)?;
-        before.rsplit_once(structure.begin).ok_or_else(missing)?.1
-    } else {
-        let (_, after) = text.split_once(structure.begin).ok_or_else(missing)?;
-        after.split_once(structure.end).ok_or_else(missing)?.0
-    };
+    let declared = structure.declared(installed.release);
+    let c_type = declared.c_type();
+    let missing = || BuildError::NoDeclaration { file: file.clone(), c_type };
+    let body = body(&text, declared).ok_or_else(missing)?;
+    let mut members = BTreeSet::new();
+    for name in names(body) {
+        members.insert(Named { expression: name.clone(), name });
+    }
+    for (of, name, expression) in installed.release.moved {
+        if *of == structure {
+            members
+                .insert(Named { name: (*name).to_owned(), expression: (*expression).to_owned() });
+        }
+    }
+    match members.is_empty() {
+        true => Err(BuildError::NoMembers { c_type }),
+        false => Ok(members.into_iter().collect()),
+    }
+}
+
+/// Returns what is between the braces of a declaration.
+fn body(text: &str, declared: Declared) -> Option<&str> {
+    match declared {
+        // Only the end is unique: look for it first, and take the last beginning before it.
+        Declared::Typedef(name) => {
+            let (before, _) = text.split_once(&format!("}} {name};"))?;
+            Some(before.rsplit_once("typedef struct")?.1.split_once('{')?.1)
+        }
+        Declared::Struct { tag, .. } => {
+            let (_, after) = text.split_once(&format!("struct {tag} {{"))?;
+            Some(after.split_once("\n};")?.0)
+        }
+    }
+}
+
+/// Returns the names of the members in the body of a declaration.
+fn names(body: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for declaration in body.split(';') {
         let declaration = declaration.trim();
@@ -185,7 +133,7 @@ fn members(structure: &Structure, headers: &Headers) -> Result<Vec<String>, Buil
             names.insert(word.to_owned());
         }
     }
-    Ok(names.into_iter().collect())
+    names
 }
 
 fn without_comments(text: &str) -> String {
@@ -201,11 +149,21 @@ fn without_comments(text: &str) -> String {
 }
 
 /// Returns the C file whose assembly contains the numbers.
-fn question(rows: &[(&Structure, Vec<String>)]) -> String {
+fn question(installed: &Installed, rows: &[(CType, Vec<Named>)]) -> String {
+    let release = installed.release;
     let mut text = String::from(
-        "#include <stddef.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <time.h>\n\
-         #include \"src/common/prep.h\"\n#include \"slurm/slurmdb.h\"\n\
-         #define IS(T, M, U) __builtin_types_compatible_p(__typeof__(((T *)0)->M), U)\n\
+        "#include <stddef.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <time.h>\n",
+    );
+    let mut included: Vec<&str> = Vec::new();
+    for (structure, _) in rows.iter().rev().filter(|(_, members)| !members.is_empty()) {
+        let (File::Public(file) | File::Source(file)) = structure.file(release);
+        if !included.contains(&file) {
+            included.push(file);
+            let _ = writeln!(text, "#include \"{file}\"");
+        }
+    }
+    text.push_str(
+        "#define IS(T, M, U) __builtin_types_compatible_p(__typeof__(((T *)0)->M), U)\n\
          #define NUMBER(T, M) (IS(T, M, uint8_t) || IS(T, M, uint16_t) || IS(T, M, uint32_t) || \
          IS(T, M, uint64_t) || IS(T, M, bool) || IS(T, M, int))\n\
          #define KIND(T, M) (IS(T, M, char *) ? 1 : IS(T, M, char **) ? 2 : IS(T, M, time_t) ? 3 : \
@@ -213,14 +171,16 @@ fn question(rows: &[(&Structure, Vec<String>)]) -> String {
     );
     let _ = writeln!(
         text,
-        "#define ROW(K, T, M) __asm__ volatile(\"\\n#{MARK} \" K \".\" #M \" %c0 %c1 %c2\" \
-         :: \"i\"(offsetof(T, M)), \"i\"(sizeof(((T *)0)->M)), \"i\"(KIND(T, M)));"
+        "#define ROW(K, T, M) __asm__ volatile(\"\\n#{MARK} \" K \" %c0 %c1 %c2\" \
+         :: \"i\"(offsetof(T, M)), \"i\"(sizeof(((T *)0)->M)), \"i\"(KIND(T, M)));\n\
+         #define SIZE(K, T) __asm__ volatile(\"\\n#{MARK} \" K \" 0 %c0 5\" :: \"i\"(sizeof(T)));"
     );
     text.push_str("void jobtap_layout(void) {\n");
-    for (structure, members) in rows {
-        for member in members {
-            let Structure { constant, c_type, .. } = structure;
-            let _ = writeln!(text, "ROW(\"{constant}\", {c_type}, {member})");
+    for (structure, members) in rows.iter().filter(|(_, members)| !members.is_empty()) {
+        let (constant, c_type) = (structure.constant(), structure.declared(release).c_type());
+        let _ = writeln!(text, "SIZE(\"{constant}.sizeof\", {c_type})");
+        for Named { name, expression } in members {
+            let _ = writeln!(text, "ROW(\"{constant}.{name}\", {c_type}, {expression})");
         }
     }
     text.push_str("}\n");
@@ -235,7 +195,7 @@ struct Answer {
 }
 
 /// Compiles the C file to assembly and reads the numbers.
-fn ask(headers: &Headers, out: &Path, question: &str) -> Result<Vec<Answer>, BuildError> {
+fn ask(installed: &Installed, out: &Path, question: &str) -> Result<Vec<Answer>, BuildError> {
     let write = |name: &str, text: &str| {
         let file = out.join(name);
         match fs::write(&file, text) {
@@ -250,7 +210,8 @@ fn ask(headers: &Headers, out: &Path, question: &str) -> Result<Vec<Answer>, Bui
     let mut command = Command::new(&compiler);
     command.args(["-std=gnu11", "-w", "-O0", "-S", "-o", "-"]).arg(&file);
     // The public headers come before the source's own copy of them, which lacks the version.
-    for directory in [out, headers.include.as_path(), headers.source.as_path()] {
+    let source = installed.source.as_deref();
+    for directory in [out, installed.include.as_path()].into_iter().chain(source) {
         command.arg("-I").arg(directory);
     }
     let output = match command.output() {

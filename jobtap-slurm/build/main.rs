@@ -6,25 +6,30 @@
 //! wherever Rust can link. (bindgen would need libclang as well, and would generate hundreds of types, of
 //! which this crate uses ten, and looks up their members by name anyway.)
 //!
+//! Without Slurm's source only the public structures are known, and the tables of the others are empty.
+//!
 //! Without the feature `binding` this script does nothing, and the crate has no functions that Slurm calls.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "so a build script talks to cargo")]
 
 mod error;
-mod headers;
+#[allow(dead_code, unreachable_pub, reason = "it is a part of the crate, which uses the rest")]
+#[path = "../src/installed/mod.rs"]
+mod installed;
 mod layout;
-mod version;
 
 use std::path::PathBuf;
 use std::process::exit;
 
 use self::error::BuildError;
+use self::installed::{FORCE_LAYOUT, INCLUDE_DIR, Installed, SOURCE_DIR, Search, Source};
 
 fn main() {
-    println!("cargo::rerun-if-env-changed=SLURM_INCLUDE_DIR");
-    println!("cargo::rerun-if-env-changed=SLURM_SOURCE_DIR");
-    println!("cargo::rerun-if-env-changed=CC");
+    for variable in [INCLUDE_DIR, SOURCE_DIR, FORCE_LAYOUT, "CC"] {
+        println!("cargo::rerun-if-env-changed={variable}");
+    }
     println!("cargo::rerun-if-changed=build");
+    println!("cargo::rerun-if-changed=src/installed");
     if std::env::var_os("CARGO_FEATURE_BINDING").is_none() {
         return;
     }
@@ -37,12 +42,24 @@ fn main() {
 /// Writes `layout.rs` into the directory for generated files.
 fn bind() -> Result<(), BuildError> {
     let out = std::env::var_os("OUT_DIR").map(PathBuf::from).ok_or(BuildError::NoOutDir)?;
-    let headers = headers::find()?;
-    let version = version::read_number(&headers)?;
-    let layout = layout::generate(&headers, &out)?;
+    let search = Search::from_environment();
+    let installed = Installed::find(&search)?;
+    if installed.source.is_none() && !matches!(search.source, Source::NotNeeded) {
+        return Err(BuildError::NoSource);
+    }
+    println!("cargo::rerun-if-changed={}", installed.include.join("slurm").display());
+    let layout = layout::generate(&installed, &out)?;
     let text = format!(
-        "/// The number of the Slurm that this file is built for.\n\
-         pub(super) const VERSION: u32 = {version:#x};\n{layout}"
+        "/// The version of the Slurm that this file is built for.\n\
+         pub(super) const VERSION: Version = Version::from_number({:#x});\n\
+         /// What is known of its release.\n\
+         #[allow(clippy::indexing_slicing, reason = \"it is evaluated at compile time\")]\n\
+         pub(super) const RELEASE: &Release = &RELEASES[{}];\n\
+         /// Whether the members of jobs and partitions are known.\n\
+         pub(super) const HAS_SOURCE: bool = {};\n{layout}",
+        installed.version.number(),
+        installed.release.index(),
+        installed.source.is_some(),
     );
     let wrong = |error| BuildError::File { file: "layout.rs".into(), error };
     std::fs::write(out.join("layout.rs"), text).map_err(wrong)

@@ -25,8 +25,8 @@ pub trait Daemon: Send + Sync + 'static {
     /// The time at which the daemon last read slurm.conf. It changes with each `scontrol reconfigure`.
     fn configured_at(&self) -> i64;
 
-    /// `PrologEpilogTimeout`; `None` if there is no limit.
-    fn prep_timeout(&self) -> Option<Duration>;
+    /// `PrologEpilogTimeout`, or `PrologTimeout` or `EpilogTimeout` of newer releases; `None` if there is no limit.
+    fn prep_timeout(&self, part: Part) -> Option<Duration>;
 
     /// Called at the start of each thread that this crate creates. Blocks signals, which the daemon's own threads
     /// handle.

@@ -28,9 +28,10 @@ macro_rules! export_job_submit {
             descriptor: *mut ::std::ffi::c_void,
             record: *mut ::std::ffi::c_void,
             user: u32,
+            message: *mut *mut ::std::ffi::c_char,
         ) -> ::std::ffi::c_int {
             // SAFETY: only slurmctld calls this, as `ffi::job_modify` requires.
-            unsafe { $crate::ffi::job_modify(descriptor, record, user) }
+            unsafe { $crate::ffi::job_modify(descriptor, record, user, message) }
         }
     };
 }

@@ -28,6 +28,7 @@
 
 mod config;
 mod daemon;
+pub mod installed;
 mod job;
 pub mod job_submit;
 pub mod prep;

@@ -16,6 +16,7 @@ use jobtap_core::topic::TopicId;
 
 use crate::daemon::{Daemon, Part, PrepEnd};
 use crate::job;
+use crate::structure::Mismatch;
 use crate::worker::{Plugins, PrepCall};
 
 /// How much longer than `PrologEpilogTimeout` to wait for a prolog or epilog. Unless a handler hangs, the plugins'
@@ -114,11 +115,11 @@ pub(crate) fn node_end(plugins: &Plugins, part: Part, job: NodeJob) -> PrepEnd {
     if !plugins.handles_any(topics) {
         return PrepEnd::Done;
     }
-    let (id, limit) = (job.id, plugins.daemon().prep_timeout());
+    let (id, limit) = (job.id, plugins.daemon().prep_timeout(part));
     let (job, node) = job.parts(state);
     let (sender, receiver) = channel();
     let key = plugins.prep_key();
-    plugins.begin_prep(key, PrepCall { topics, job, node: Some(node) }, move |end| {
+    plugins.begin_prep(key, PrepCall { part, topics, job, node: Some(node) }, move |end| {
         let _ = sender.send(end);
     });
     let end = match limit {
@@ -241,14 +242,22 @@ impl Controller {
 
     /// Starts the handlers of slurmctld's PrologSlurmctld or EpilogSlurmctld. Returns whether there are any, which
     /// means that slurmctld has to wait: [`Daemon::controller_ended`] reports their end to it, once.
-    pub fn begin(&self, plugins: &Plugins, part: Part, record: impl FnOnce() -> JobRecord) -> bool {
+    ///
+    /// # Errors
+    /// When the job's record can't be read.
+    pub fn begin(
+        &self,
+        plugins: &Plugins,
+        part: Part,
+        record: impl FnOnce() -> Result<JobRecord, Mismatch>,
+    ) -> Result<bool, Mismatch> {
         let topics = topics(part, Where::Controller);
         if !plugins.handles_any(topics) {
-            return false;
+            return Ok(false);
         }
-        let record = record();
+        let record = record()?;
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
-        let limit = plugins.daemon().prep_timeout();
+        let limit = plugins.daemon().prep_timeout(part);
         let until = limit.and_then(|limit| Instant::now().checked_add(limit.saturating_add(GRACE)));
         let job = record.job_id;
         let key = plugins.prep_key();
@@ -256,7 +265,7 @@ impl Controller {
         let cancel = (part == Part::Prolog).then(cancels);
         let began = Began { serial, part, job, until, cancel };
         if self.watch.send(Watch::Began(began)).is_err() {
-            return false;
+            return Ok(false);
         }
         let mut parts = job::parts_of_record(&record);
         parts.state = match part {
@@ -264,12 +273,12 @@ impl Controller {
             Part::Epilog => State::Cleanup,
         };
         let watch = self.watch.clone();
-        plugins.begin_prep(key, PrepCall { topics, job: parts, node: None }, move |end| {
+        plugins.begin_prep(key, PrepCall { part, topics, job: parts, node: None }, move |end| {
             // `None` if the plugins have stopped. Then slurmctld ends too, and runs this again when it restarts.
             if let Some(end) = end {
                 let _ = watch.send(Watch::Ended { serial, end });
             }
         });
-        true
+        Ok(true)
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use jobtap_core::prelude::*;
-use jobtap_core::slurm::{JobDescriptor, JobRecord, Partition, SlurmError, errno};
+use jobtap_core::slurm::{JobDescriptor, JobRecord, Partition, Release, SlurmError, errno};
 use jobtap_slurm::testing::TestSlurm;
 
 /// Handles a request according to its job name.
@@ -296,9 +296,14 @@ fn a_change_of_a_job_comes_with_the_job() {
     let changed = slurm.modify(job.clone(), JobDescriptor::default());
     assert_eq!(changed.descriptor.comment.as_deref(), Some("12 RUN batch gold user5"));
     let longer = JobDescriptor { time_limit: Some(9999), ..JobDescriptor::default() };
+    let refused = slurm.modify(job.clone(), longer.clone());
+    assert_eq!(refused.decision.code, errno::ESLURM_INVALID_TIME_LIMIT.code());
+    assert_eq!(refused.decision.message.as_deref(), Some("a day at most"));
+    assert_eq!(slurm.log(Level::Info), Vec::<String>::new());
+    // slurmctld 22.05 can't pass a message to the user who modifies a job, so the message is in its log.
+    let slurm = TestSlurm::new().plugin::<Site>().release(Release::V22_05).start().unwrap();
     let refused = slurm.modify(job, longer);
     assert_eq!(refused.decision.code, errno::ESLURM_INVALID_TIME_LIMIT.code());
-    // slurmctld can't pass a message to the user who modifies a job, so the message is in its log.
     assert_eq!(refused.decision.message, None);
     assert_eq!(slurm.log(Level::Info), ["jobtap: job 12: change by user 1000: a day at most"]);
 }

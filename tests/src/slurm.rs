@@ -1,5 +1,9 @@
 //! A Slurm of the test's own, from Debian's packages, with a munged beside it. Without [`Slurm::start_node`] it has no
 //! slurmd, and its jobs stay pending.
+//!
+//! It is the Slurm of this machine, or a newer one in a root that `.ci/slurm-roots` has made. The programs of a root
+//! see its `/usr` in place of the machine's, in a mount namespace of their own. So they find their libraries and
+//! plugins where they expect them, and see all other files of the machine.
 
 use std::fs;
 use std::net::TcpListener;
@@ -17,13 +21,118 @@ const SLURMD: &str = "/usr/sbin/slurmd";
 const SBATCH: &str = "/usr/bin/sbatch";
 /// From Debian's package libslurm-dev.
 const HEADER: &str = "/usr/include/slurm/slurm.h";
+const CONTROLLER: &str = "src/slurmctld/slurmctld.h";
+
+/// A Slurm on this machine.
+#[derive(Debug, Clone)]
+pub struct Installation {
+    /// The directory with its `usr`; `None` for the Slurm of this machine.
+    root: Option<PathBuf>,
+    /// Whether Slurm's own source is there, too.
+    source: Option<PathBuf>,
+}
+
+impl Installation {
+    /// The Slurm of this machine, with the source in `SLURM_SOURCE_DIR` or what `.ci/slurm-source` has put beside the
+    /// build.
+    pub fn system() -> Self {
+        let named = std::env::var_os("SLURM_SOURCE_DIR").map(PathBuf::from);
+        let source = named.or_else(|| source_below(&target().join("slurm-source")));
+        Self { root: None, source }
+    }
+
+    /// A Slurm that `.ci/slurm-roots` has made, such as `24.11`.
+    pub fn made(release: &str) -> Self {
+        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+        let home = std::env::var_os("HOME").unwrap_or_default();
+        let cache = cache.unwrap_or_else(|| Path::new(&home).join(".cache"));
+        let made = cache.join("jobtap-ci").join(format!("slurm-{release}"));
+        let source = source_below(&made.join("source"));
+        Self { root: Some(made.join("root")), source }
+    }
+
+    /// What is missing to run a controller and a node, for the message that a test is skipped.
+    pub fn missing(&self) -> Option<String> {
+        let is_there = |program: &&str| self.at(program).exists();
+        match (&self.root, [MUNGED, SLURMCTLD, SLURMD, SBATCH].iter().all(is_there)) {
+            (_, true) => None,
+            (None, _) => Some("slurmctld, slurmd, sbatch or munged".to_owned()),
+            (Some(root), _) => Some(format!("{}: run .ci/slurm-roots", root.display())),
+        }
+    }
+
+    /// The part of Slurm that is missing for plugins in Rust, for the message that a test is skipped.
+    pub fn missing_for_plugins(&self) -> Option<String> {
+        self.missing().or_else(|| self.missing_for_submissions()).or_else(|| match &self.source {
+            Some(source) if source.join(CONTROLLER).exists() => None,
+            _ => Some(format!("{CONTROLLER}: run .ci/slurm-source, or set SLURM_SOURCE_DIR")),
+        })
+    }
+
+    /// The part of Slurm that is missing for plugins that see only requests.
+    pub fn missing_for_submissions(&self) -> Option<String> {
+        self.missing().or_else(|| match self.at(HEADER).exists() {
+            true => None,
+            false => Some("slurm/slurm.h: install libslurm-dev".to_owned()),
+        })
+    }
+
+    /// The directory with `slurm/slurm.h`.
+    pub fn include(&self) -> PathBuf {
+        self.at("/usr/include")
+    }
+
+    /// The source of this Slurm.
+    pub fn source(&self) -> Option<&Path> {
+        self.source.as_deref()
+    }
+
+    /// The same Slurm with another source.
+    pub fn with_source(&self, source: &Path) -> Self {
+        Self { source: Some(source.to_owned()), ..self.clone() }
+    }
+
+    /// Its version, such as `24.11.5`.
+    #[track_caller]
+    pub fn version(&self) -> String {
+        // Unlike the commands for users it needs no configuration for this.
+        let printed = run(self.command(SLURMCTLD).arg("-V")).stdout;
+        printed.split_whitespace().next_back().unwrap_or_default().to_owned()
+    }
+
+    /// Where a file of this Slurm is.
+    fn at(&self, file: &str) -> PathBuf {
+        match &self.root {
+            None => PathBuf::from(file),
+            Some(root) => root.join(file.trim_start_matches('/')),
+        }
+    }
+
+    /// The command that runs a program of this Slurm.
+    fn command(&self, program: &str) -> Command {
+        let Some(root) = &self.root else { return Command::new(program) };
+        let mut command = Command::new("unshare");
+        let enter = "mount --bind \"$0/usr\" /usr && exec \"$@\"";
+        command.args(["--mount", "sh", "-c", enter]).arg(root).arg(program);
+        command
+    }
+}
+
+/// The first source of Slurm in a directory.
+fn source_below(directory: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).find(|root| root.join(CONTROLLER).exists())
+}
 
 /// A running slurmctld, which ends when this value is dropped.
 pub struct Slurm {
+    installation: Installation,
     dir: TempDir,
     // Dropped before munged, which both need until they end.
     node: Option<Process>,
     controller: Option<Process>,
+    /// Whether slurmctld is in the background, as a site runs it, so that it can start a successor.
+    is_daemon: bool,
     _munged: Process,
 }
 
@@ -36,28 +145,6 @@ impl Slurm {
     /// Whether Debian's package for nodes is installed too.
     pub fn has_nodes() -> bool {
         Self::is_installed() && Path::new(SLURMD).exists()
-    }
-
-    /// The part of Slurm that is missing for plugins in Rust, for the message that a test is skipped.
-    pub fn missing_for_plugins() -> Option<&'static str> {
-        if !Self::has_nodes() {
-            Some("slurmctld, slurmd, sbatch or munged")
-        } else if !Path::new(HEADER).exists() {
-            Some("slurm/slurm.h: install libslurm-dev")
-        } else if Self::source().is_none() {
-            Some("src/slurmctld/slurmctld.h: run .ci/slurm-source, or set SLURM_SOURCE_DIR")
-        } else {
-            None
-        }
-    }
-
-    /// The source of Slurm: `SLURM_SOURCE_DIR`, or what `.ci/slurm-source` has put beside the build.
-    pub fn source() -> Option<PathBuf> {
-        let named = std::env::var_os("SLURM_SOURCE_DIR").map(PathBuf::from);
-        let beside = target().join("slurm-source");
-        let fetched = fs::read_dir(beside).into_iter().flatten().flatten();
-        let all = named.into_iter().chain(fetched.map(|entry| entry.path()));
-        all.into_iter().find(|root| root.join("src/slurmctld/slurmctld.h").exists())
     }
 
     /// Starts a Slurm whose `job_submit.lua` is what `script` returns for the directory of that file.
@@ -77,22 +164,38 @@ impl Slurm {
     /// start. Slurm also looks for plugins in the directory `plugins` beside that one.
     #[track_caller]
     pub fn start_with(lines: &str, files: impl FnOnce(&Path)) -> Self {
-        let mut slurm = Self::prepare(lines, files);
+        Self::start_in(&Installation::system(), lines, files)
+    }
+
+    /// Like [`start_with`](Self::start_with), with this Slurm.
+    #[track_caller]
+    pub fn start_in(of: &Installation, lines: &str, files: impl FnOnce(&Path)) -> Self {
+        let mut slurm = Self::prepare(of, lines, files);
         slurm.start_controller();
         slurm
     }
 
-    /// Like [`start_with`](Self::start_with), for a slurmctld that doesn't start. Returns its log.
+    /// Like [`start_in`](Self::start_in), with a slurmctld in the background. Only such a one lives on when the
+    /// successor that it starts at `scontrol reconfigure` fails.
     #[track_caller]
-    pub fn refuses_to_start(lines: &str, files: impl FnOnce(&Path)) -> String {
-        let slurm = Self::prepare(lines, files);
+    pub fn start_daemon(of: &Installation, lines: &str, files: impl FnOnce(&Path)) -> Self {
+        let mut slurm = Self::prepare(of, lines, files);
+        slurm.is_daemon = true;
+        slurm.start_controller();
+        slurm
+    }
+
+    /// Like [`start_in`](Self::start_in), for a slurmctld that doesn't start. Returns its log.
+    #[track_caller]
+    pub fn refuses_to_start(of: &Installation, lines: &str, files: impl FnOnce(&Path)) -> String {
+        let slurm = Self::prepare(of, lines, files);
         let ended = run(slurm.daemon(SLURMCTLD).stderr(Stdio::null()));
         assert_ne!(ended.code, 0, "it starts");
         slurm.log("slurmctld.log")
     }
 
     #[track_caller]
-    fn prepare(lines: &str, files: impl FnOnce(&Path)) -> Self {
+    fn prepare(of: &Installation, lines: &str, files: impl FnOnce(&Path)) -> Self {
         let dir = temporary();
         let at = |name: &str| dir.path().join(name);
         for name in ["etc", "state", "spool", "run", "plugins"] {
@@ -119,20 +222,33 @@ impl Slurm {
         );
         until("munged listens", || socket.exists());
         write(&at("etc/slurm.conf"), configuration(dir.path(), lines));
+        if of.root.is_some() {
+            // Without it slurmd of 23.11 and later needs control groups.
+            write(&at("etc/cgroup.conf"), "CgroupPlugin=disabled\n");
+        }
         files(&at("etc"));
-        Self { dir, node: None, controller: None, _munged: munged }
+        let installation = of.clone();
+        let (node, controller, is_daemon) = (None, None, false);
+        Self { installation, dir, node, controller, is_daemon, _munged: munged }
     }
 
     /// The command that runs a daemon in the foreground.
     fn daemon(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
-        command.arg("-D").env("SLURM_CONF", self.dir.path().join("etc/slurm.conf"));
+        let mut command = self.installation.command(program);
+        command.env("SLURM_CONF", self.dir.path().join("etc/slurm.conf"));
+        if !(self.is_daemon && program == SLURMCTLD) {
+            command.arg("-D");
+        }
         command
     }
 
     #[track_caller]
     fn start_controller(&mut self) {
-        self.controller = Some(serve(self.daemon(SLURMCTLD).stderr(Stdio::null())));
+        if self.is_daemon {
+            run(&mut self.daemon(SLURMCTLD)).ok();
+        } else {
+            self.controller = Some(serve(self.daemon(SLURMCTLD).stderr(Stdio::null())));
+        }
         until("slurmctld answers", || self.client("scontrol", &["ping"]).code == 0);
     }
 
@@ -148,17 +264,25 @@ impl Slurm {
     /// Stops slurmctld as an administrator does, and starts it again.
     #[track_caller]
     pub fn restart_controller(&mut self) {
-        if let Some(mut controller) = self.controller.take() {
-            let pid = controller.id().to_string();
-            run(Command::new("kill").arg(pid)).ok();
-            let _ = controller.wait();
-        }
+        self.stop_controller();
         self.start_controller();
+    }
+
+    fn stop_controller(&mut self) {
+        let pid = self.controller().to_string();
+        run(Command::new("kill").arg(&pid));
+        if let Some(mut controller) = self.controller.take() {
+            let _ = controller.wait();
+        } else {
+            until("slurmctld has ended", || !Path::new("/proc").join(&pid).exists());
+        }
     }
 
     /// The process id of slurmctld.
     pub fn controller(&self) -> u32 {
-        self.controller.as_ref().map_or(0, |process| process.id())
+        let written = || fs::read_to_string(self.dir.path().join("run/slurmctld.pid")).ok();
+        let daemon = || written()?.trim().parse().ok();
+        self.controller.as_ref().map(|process| process.id()).or_else(daemon).unwrap_or(0)
     }
 
     /// The directory of slurm.conf and `job_submit.lua`.
@@ -185,8 +309,16 @@ impl Slurm {
     /// Runs a command of Slurm's with these words.
     pub fn client(&self, program: &str, words: &[&str]) -> Output {
         let config = self.dir.path().join("etc/slurm.conf");
-        let program = Path::new("/usr/bin").join(program);
-        run(Command::new(program).args(words).env("SLURM_CONF", config).current_dir("/"))
+        let mut command = self.installation.command(&format!("/usr/bin/{program}"));
+        run(command.args(words).env("SLURM_CONF", config).current_dir("/"))
+    }
+}
+
+impl Drop for Slurm {
+    fn drop(&mut self) {
+        if self.is_daemon && self.controller() != 0 {
+            self.stop_controller();
+        }
     }
 }
 

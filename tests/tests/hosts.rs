@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use jobtap_tests::flux::flux;
 use jobtap_tests::site::Site;
-use jobtap_tests::slurm::Slurm;
+use jobtap_tests::slurm::{Installation, Slurm};
 use jobtap_tests::{run, until};
 
 /// The plugins' settings, as tables of a configuration.
@@ -169,14 +169,12 @@ fn in_flux(place: &Place) -> Option<Vec<Became>> {
 }
 
 fn in_slurm(place: &Place) -> Option<Vec<Became>> {
-    let source = match (Slurm::missing_for_plugins(), Slurm::source()) {
-        (None, Some(source)) => source,
-        (missing, _) => {
-            println!("skipped: there is no {}", missing.unwrap_or("source of Slurm"));
-            return None;
-        }
-    };
-    let source = [("SLURM_SOURCE_DIR", &*source)];
+    let installation = Installation::system();
+    if let Some(missing) = installation.missing_for_plugins() {
+        println!("skipped: there is no {missing}");
+        return None;
+    }
+    let source = [("SLURM_SOURCE_DIR", installation.source()?)];
     place.build("--host slurm-job-submit -o job_submit_site.so", &["deadline", "ceiling"], &source);
     place.build("--host slurm-prep -o prep_site.so", &["scratch"], &source);
     let lines = "JobSubmitPlugins=site\nPrEpPlugins=site\nPrologFlags=Alloc";

@@ -80,6 +80,9 @@ pub enum BuildError {
     /// The plugins together, and their order.
     #[error(transparent)]
     Lineup(#[from] LineupError),
+    /// The Slurm of this machine isn't one that a file can be built for.
+    #[error(transparent)]
+    Slurm(#[from] crate::SlurmError),
     /// Plugins that need more than their host offers.
     #[error(transparent)]
     Host(#[from] HostError),

@@ -64,6 +64,9 @@ pub struct Composition {
     /// The host that loads it; `None` for a manager.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<Host>,
+    /// The version of the Slurm that loads it, if that is its host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slurm: Option<String>,
     /// The SDK's version.
     pub sdk: String,
     /// SHA-256 over the SDK's sources.
@@ -213,6 +216,7 @@ mod tests {
             name: "site".into(),
             version: "1.0.0".into(),
             host: None,
+            slurm: None,
             sdk: "0.1.0".into(),
             sdk_checksum: "00".into(),
             target: "x86_64-unknown-linux-gnu".into(),

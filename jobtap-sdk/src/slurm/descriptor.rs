@@ -63,6 +63,10 @@ record! {
         comment: [text], RW, "", "--comment";
         #[doc = "The OCI container bundle of the job."]
         container: [text], RW, "", "--container";
+        #[doc = "The OCI container's id. Slurm 23.02 and later."]
+        container_id: [text], NO, "", "--container-id";
+        #[doc = "How the container is run. Slurm 26.05 and later."]
+        container_type: [text], NO, "", "";
         #[doc = "Whether the nodes must be contiguous: 0 or 1."]
         contiguous: [u16], RW, "", "--contiguous";
         #[doc = "The cores of each node that are kept for the system, or with the bit `CORE_SPEC_THREAD` the threads. Scripts see it only if it counts cores."]
@@ -111,6 +115,8 @@ record! {
         immediate: [u16], RW, "", "";
         #[doc = "The id of the job, if the request names one."]
         job_id: [u32 or NO_VAL], NO, "", "";
+        #[doc = "The numbers of nodes that will do, such as `1,2,4`. Slurm 23.02 and later."]
+        job_size_str: [text], NO, "nodes", "-N, --nodes";
         #[doc = "Whether a failed node ends the job: 0 or 1."]
         kill_on_node_fail: [u16 or NO_VAL16], NO, "", "-k, --no-kill";
         #[doc = "The licenses that the job needs, such as `matlab:2,ansys`."]
@@ -129,6 +135,10 @@ record! {
         mem_bind: [text], NO, "", "--mem-bind";
         #[doc = "The memory for each generic resource, such as `gres:gpu:4096`."]
         mem_per_tres: [text], RW, "", "--mem-per-gpu";
+        #[doc = "How long after a step's start its memory is adapted to its use. Slurm 26.05 and later."]
+        mem_update_delay: [u16 or NO_VAL16], NO, "", "";
+        #[doc = "The margin that is left when memory is adapted to its use. Slurm 26.05 and later."]
+        mem_update_margin: [u16 or NO_VAL16], NO, "", "";
         #[doc = "The least CPUs of the job."]
         min_cpus: [u32 or NO_VAL], RW, "CPUs", "";
         #[doc = "The least nodes of the job."]
@@ -151,6 +161,8 @@ record! {
         ntasks_per_tres: [u16 or NO_VAL16], RW, "tasks", "--ntasks-per-gpu";
         #[doc = "The number of tasks."]
         num_tasks: [u32 or NO_VAL], RW, "tasks", "-n, --ntasks";
+        #[doc = "Whether a step ends when a task of it runs out of memory: 0 or 1. Slurm 24.11 and later."]
+        oom_kill_step: [u16 or NO_VAL16], NO, "", "--oom-kill-step";
         #[doc = "Whether output files are truncated (1) or appended to (2)."]
         open_mode: [u8], NO, "", "--open-mode";
         #[doc = "Whether several tasks may share a CPU: 0 or 1."]
@@ -165,8 +177,8 @@ record! {
         pn_min_memory: [u64 or NO_VAL64], RW, "MiB", "--mem";
         #[doc = "The temporary disk of each node."]
         pn_min_tmp_disk: [u32 or NO_VAL], RW, "MiB", "--tmp";
-        #[doc = "Flags of power management."]
-        power_flags: [u8], RW until V23_11, "bits", "--power";
+        #[doc = "Flags of power management. Slurm 23.11 and earlier."]
+        power_flags: [u8 or 0], RW until V23_11, "bits", "--power";
         #[doc = "The features that nodes should have if that is possible at once."]
         prefer: [text], RW, "", "--prefer";
         #[doc = "The priority that an administrator gives the job; 0 holds it."]
@@ -187,9 +199,11 @@ record! {
         requeue: [u16 or NO_VAL16], RW, "", "--requeue";
         #[doc = "The reservation whose resources the job uses."]
         reservation: [text], RW, "", "--reservation";
+        #[doc = "The number of ports that each node reserves. Slurm 24.05 and later."]
+        resv_port_cnt: [u16 or NO_VAL16], NO, "ports", "";
         #[doc = "The batch script."]
         script: [text], RW, "", "";
-        #[doc = "The number of nodes of a segment."]
+        #[doc = "The number of nodes of a segment. Slurm 24.05 and later."]
         segment_size: [u16 or 0], RW since V25_11, "nodes", "--segment";
         #[doc = "The SELinux context of the job."]
         selinux_context: [text], RW read since V23_02, "", "";

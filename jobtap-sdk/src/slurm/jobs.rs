@@ -72,7 +72,7 @@ impl JobRecord {
             resv_name: desc.reservation,
             script: desc.script,
             selinux_context: desc.selinux_context,
-            segment_size: desc.segment_size.unwrap_or(0),
+            segment_size: Some(desc.segment_size.unwrap_or(0)),
             site_factor: desc.site_factor.unwrap_or(NICE_OFFSET),
             spank_job_env_size: count(desc.spank_job_env.len()),
             spank_job_env: desc.spank_job_env,

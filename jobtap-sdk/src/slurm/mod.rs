@@ -13,6 +13,7 @@ mod constants;
 mod descriptor;
 mod environment;
 pub mod errno;
+mod fields_of_some;
 mod functions;
 mod jobs;
 mod mapping;

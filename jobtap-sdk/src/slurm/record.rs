@@ -36,6 +36,10 @@ record! {
         comment: [text], RO, "", "";
         #[doc = "The OCI container bundle of the job."]
         container: [text], RO, "", "";
+        #[doc = "The OCI container's id. Slurm 23.02 and later."]
+        container_id: [text], NO, "", "";
+        #[doc = "How the container is run. Slurm 26.05 and later."]
+        container_type: [text], NO, "", "";
         #[doc = "The cores of each node that are kept for the system."]
         core_spec: [u16 or nil], RO since V26_05, "cores", "";
         #[doc = "The CPUs of each task."]
@@ -56,6 +60,8 @@ record! {
         exit_code: [u32], RO, "", "";
         #[doc = "A text that Slurm keeps for others."]
         extra: [text], RO since V23_02, "", "";
+        #[doc = "The node whose failure ended the job. Slurm 23.02 and later."]
+        failed_node: [text], NO, "", "";
         #[doc = "The features that nodes must have."]
         features: [text], RO, "", "";
         #[doc = "The generic resources that the job uses."]
@@ -74,6 +80,8 @@ record! {
         job_state: [u32], RO, "", "";
         #[doc = "The licenses that the job needs."]
         licenses: [text], RO, "", "";
+        #[doc = "The licenses that the job has. Slurm 25.05 and later."]
+        licenses_allocated: [text], NO, "", "";
         #[doc = "The most CPUs of the job."]
         max_cpus: [u32 or NO_VAL], RO, "CPUs", "";
         #[doc = "The most nodes of the job; 0 if there is no limit."]
@@ -116,12 +124,14 @@ record! {
         resizing: [u8], RO, "", "";
         #[doc = "How often the job was restarted."]
         restart_cnt: [u16], RO, "", "";
+        #[doc = "The ports that the nodes reserve for the job. Slurm 24.05 and later."]
+        resv_ports: [text], NO, "", "";
         #[doc = "The reservation whose resources the job uses."]
         resv_name: [text], RO, "", "";
         #[doc = "The batch script."]
         script: [text], RO, "", "";
-        #[doc = "The number of nodes of a segment."]
-        segment_size: [u16], RO since V25_11, "nodes", "";
+        #[doc = "The number of nodes of a segment. Slurm 24.05 and later."]
+        segment_size: [u16 or nil], RO since V25_11, "nodes", "";
         #[doc = "The SELinux context of the job."]
         selinux_context: [text], RO, "", "";
         #[doc = "The site's part of the priority."]
@@ -239,8 +249,8 @@ record! {
         flags: [u32], RO, "bits", "";
         #[doc = "The most CPUs of a job on each node; `INFINITE` for no limit."]
         max_cpus_per_node: [u32 = INFINITE], RO, "CPUs", "";
-        #[doc = "The most CPUs of a job on each socket; `INFINITE` for no limit."]
-        max_cpus_per_socket: [u32 = INFINITE], RO since V23_02, "CPUs", "";
+        #[doc = "The most CPUs of a job on each socket; `INFINITE` for no limit. Slurm 23.02 and later."]
+        max_cpus_per_socket: [u32 or INFINITE], RO since V23_02, "CPUs", "";
         #[doc = "The most memory of a job on each node, or for each CPU if it has the bit `MEM_PER_CPU`; 0 for no limit."]
         max_mem_per_cpu: [u64], RO, "MiB", "",
             |partition| per_cpu(partition.max_mem_per_cpu);

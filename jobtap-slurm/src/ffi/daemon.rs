@@ -8,8 +8,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use jobtap_core::plugin::Level;
-use jobtap_core::slurm::{NO_VAL16, Partition};
+use jobtap_core::slurm::{NO_VAL16, Partition, Release};
 
+use super::canary::check_partition;
 use super::layout;
 use super::memory::{free, read_text};
 use super::structures::{PartitionFor, member_number, member_text};
@@ -17,6 +18,7 @@ use super::symbols;
 use crate::daemon::{Daemon, Part, PrepEnd};
 use crate::job_submit::Surroundings;
 use crate::prep::FAILED;
+use crate::structure::Mismatch;
 
 /// The daemon that has loaded this file.
 #[derive(Debug)]
@@ -91,8 +93,13 @@ impl Daemon for Loader {
         configured("last_update").and_then(|at| i64::try_from(at).ok()).unwrap_or(0)
     }
 
-    fn prep_timeout(&self) -> Option<Duration> {
-        let seconds = configured("prolog_epilog_timeout")?;
+    fn prep_timeout(&self, part: Part) -> Option<Duration> {
+        // From 25.05 on there are two, which `PrologEpilogTimeout` both sets.
+        let own = match part {
+            Part::Prolog => "prolog_timeout",
+            Part::Epilog => "epilog_timeout",
+        };
+        let seconds = configured("prolog_epilog_timeout").or_else(|| configured(own))?;
         (seconds != u64::from(NO_VAL16)).then(|| Duration::from_secs(seconds))
     }
 
@@ -129,7 +136,7 @@ impl Daemon for Loader {
         else {
             return false;
         };
-        let locks = symbols::Locks { conf: 0, job: 1, node: 0, part: 0, fed: 0 };
+        let locks = symbols::Locks { conf: 0, job: 1, node: 0, part: 0, fed: 0, select_node: 0 };
         // SAFETY: these are slurmctld's own functions, with these types. This thread, the one of `prep::Controller`,
         // holds no other lock. While it holds the read lock on jobs, a job's record isn't changed or freed.
         let state = unsafe {
@@ -179,13 +186,13 @@ pub(super) fn node_name() -> Option<String> {
 const NAMES: usize = 10_000;
 
 /// Returns the name of a user. A look-up may query a server of the site, so names are cached.
-fn user_name(user: u32) -> Option<String> {
+pub(super) fn user_name(user: u32) -> Option<String> {
     static KNOWN: Mutex<Option<HashMap<u32, String>>> = Mutex::new(None);
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = known.get_or_insert_default();
-    if let Some(name) = known.get(&user) {
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(name) = known().get_or_insert_default().get(&user) {
         return Some(name.clone());
     }
+    // Without the lock: slurmctld calls from several threads at once, and a server may answer slowly.
     let name = symbols::user_name()?;
     // SAFETY: the function returns null for an unknown user, else a text that the caller frees. `name` is a copy.
     let name = unsafe {
@@ -194,11 +201,19 @@ fn user_name(user: u32) -> Option<String> {
         free(text.cast());
         name
     }?;
+    let mut known = known();
+    let known = known.get_or_insert_default();
     if known.len() >= NAMES {
         known.clear();
     }
     known.insert(user, name.clone());
     Some(name)
+}
+
+/// The release that this file is built for.
+fn release() -> Release {
+    let known = Release::ALL.get(layout::RELEASE.index());
+    known.copied().unwrap_or(Release::V26_05)
 }
 
 /// What slurmctld knows during a call of `job_submit` or `job_modify`.
@@ -210,15 +225,19 @@ pub(super) struct Known {
 }
 
 impl Surroundings for Known {
-    fn partitions(&self) -> Vec<Partition> {
+    fn release(&self) -> Release {
+        release()
+    }
+
+    fn partitions(&self) -> Result<Vec<Partition>, Mismatch> {
         let list = symbols::part_list();
         let (Some(begin), Some(next), Some(end)) =
             (symbols::list_begin(), symbols::list_next(), symbols::list_end())
         else {
-            return Vec::new();
+            return Ok(Vec::new());
         };
-        if list.is_null() {
-            return Vec::new();
+        if list.is_null() || !layout::HAS_SOURCE {
+            return Ok(Vec::new());
         }
         let mut found: Vec<PartitionFor> = Vec::new();
         // SAFETY: slurmctld holds its lock on partitions during the call, so the list and its elements, which are
@@ -226,7 +245,7 @@ impl Surroundings for Known {
         unsafe {
             let list = list.read();
             if list.is_null() {
-                return Vec::new();
+                return Ok(Vec::new());
             }
             let iterator = begin(list);
             loop {
@@ -234,12 +253,19 @@ impl Surroundings for Known {
                 if element.is_null() {
                     break;
                 }
-                found.push(PartitionFor::read(element));
+                let read = check_partition(element).map(|()| PartitionFor::read(element));
+                match read {
+                    Ok(partition) => found.push(partition),
+                    Err(mismatch) => {
+                        end(iterator);
+                        return Err(mismatch);
+                    }
+                }
             }
             end(iterator);
         }
         found.retain(|partition| partition.is_for(self.user, self.submitter));
-        found.into_iter().map(|partition| partition.partition).collect()
+        Ok(found.into_iter().map(|partition| partition.partition).collect())
     }
 
     fn user_name(&self, user: u32) -> Option<String> {

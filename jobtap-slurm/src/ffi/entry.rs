@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jobtap_core::host::{HostKind, panic_text};
 use jobtap_core::plugin::Level;
 use jobtap_core::slurm::errno::SLURM_ERROR;
+use jobtap_core::topic::TopicId;
 
-use super::daemon::{Known, Loader, node_name, register_callbacks};
+use super::daemon::{Known, Loader, node_name, register_callbacks, user_name};
 use super::layout;
 use super::memory::{free, read_text, text};
 use super::structures::{InMemory, job_record, member_number, member_text, member_texts};
@@ -66,6 +67,10 @@ fn log_panics() {
     }));
 }
 
+/// Why a file is refused that was built with Slurm's public headers only.
+const NO_SOURCE: &str = "this file was built without Slurm's source, and a plugin in it needs jobs: build it with \
+                         SLURM_SOURCE_DIR";
+
 fn init(kind: HostKind, names: &[&str]) -> c_int {
     guarded("init", SLURM_ERROR.code(), || {
         keep_loaded();
@@ -73,6 +78,10 @@ fn init(kind: HostKind, names: &[&str]) -> c_int {
         let result = linked(names).map_err(|error| error.to_string()).and_then(|plugins| {
             let plugins = Plugins::start(kind, Arc::new(Loader), plugins);
             let plugins = plugins.map_err(|error| error.to_string())?;
+            let needs_source = plugins.handles(TopicId::SlurmJobModify);
+            if !layout::HAS_SOURCE && (kind == HostKind::SlurmPrep || needs_source) {
+                return Err(NO_SOURCE.to_owned());
+            }
             let controller = match kind {
                 HostKind::SlurmPrep => {
                     Some(Controller::start(Arc::new(Loader)).map_err(|error| error.to_string())?)
@@ -172,20 +181,30 @@ unsafe fn add_message(message: *mut *mut c_char, new: &str) {
     }
 }
 
-/// `job_modify`.
+/// `job_modify`. Before 23.02 slurmctld doesn't pass a `message`, and the parameter has any value.
 ///
 /// # Safety
 /// To be called by slurmctld, as [`job_submit`]; `record` is its `job_record_t`.
-pub unsafe fn job_modify(descriptor: *mut c_void, record: *const c_void, user: u32) -> c_int {
+pub unsafe fn job_modify(
+    descriptor: *mut c_void,
+    record: *const c_void,
+    user: u32,
+    message: *mut *mut c_char,
+) -> c_int {
     let decision = guarded("job_modify", broken(), || {
         let Some(loaded) = loaded() else { return broken() };
         // SAFETY: the caller guarantees that `descriptor` is slurmctld's and that no other thread uses it.
         let mut structure = unsafe { InMemory::descriptor(descriptor) };
         // SAFETY: the caller guarantees that `record` is slurmctld's, which holds its lock on jobs.
         let record = unsafe { job_record(record) };
-        let known = Known { user: record.user_id, submitter: user };
+        let job_user = record.as_ref().map_or(user, |record| record.user_id);
+        let known = Known { user: job_user, submitter: user };
         job_submit::modify(&loaded.plugins, &mut structure, || record, user, &known)
     });
+    if let Some(text) = decision.message.filter(|_| layout::RELEASE.modify_has_message) {
+        // SAFETY: this release passes a message, and the caller guarantees what `add_message` requires of it.
+        unsafe { add_message(message, &text) };
+    }
     decision.code
 }
 
@@ -214,7 +233,8 @@ unsafe fn node_job(env: *const c_void) -> NodeJob {
         id: number("jobid"),
         user: number("uid"),
         group: number("gid"),
-        user_name: text("user_name"),
+        // Until 23.02; later releases look it up.
+        user_name: text("user_name").or_else(|| user_name(number("uid"))),
         nodes: text("node_list"),
         partition: text("partition"),
         work_dir: text("work_dir"),
@@ -265,6 +285,13 @@ unsafe fn in_controller(part: Part, record: *const c_void, is_async: *mut bool) 
         // SAFETY: the caller guarantees that `record` is slurmctld's, which holds its lock on jobs. `begin` reads the
         // record before it returns.
         let begun = controller.begin(&loaded.plugins, part, || unsafe { job_record(record) });
+        let begun = match begun {
+            Ok(begun) => begun,
+            Err(mismatch) => {
+                Loader.log(Level::Error, &format!("jobtap: {part:?}: {mismatch}"));
+                return SLURM_ERROR.code();
+            }
+        };
         if begun && !is_async.is_null() {
             // SAFETY: `is_async` isn't null, so it points to a variable of slurmctld's.
             unsafe { is_async.write(true) };

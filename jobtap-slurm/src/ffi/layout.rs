@@ -1,5 +1,6 @@
 //! The offsets of the members of Slurm's structures, which `build/` generates.
 
+use crate::installed::{RELEASES, Release, Version};
 use crate::structure::Kind as Stored;
 
 /// A member of a structure in C.

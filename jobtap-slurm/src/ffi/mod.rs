@@ -7,6 +7,7 @@
 //! | file | content |
 //! |---|---|
 //! | `layout` | the offsets of structure members, from the headers of this build |
+//! | `canary` | checks that the layout is the daemon's |
 //! | `symbols` | functions and variables of the daemon, looked up by name |
 //! | `memory` | texts and lists in the daemon's memory |
 //! | `structures` | structures as the adapter reads and writes them |
@@ -14,6 +15,7 @@
 //! | `entry` | the functions that Slurm calls |
 #![allow(unsafe_code)]
 
+mod canary;
 mod daemon;
 mod entry;
 mod layout;
@@ -27,7 +29,7 @@ pub use entry::{
 };
 
 /// The version number of the Slurm that the file is built for: `plugin_version`.
-pub const VERSION: u32 = layout::VERSION;
+pub const VERSION: u32 = layout::VERSION.number();
 
 /// Returns a text and its NUL as an array: `plugin_name` and `plugin_type` are arrays in C.
 ///

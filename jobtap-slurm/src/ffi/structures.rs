@@ -6,9 +6,10 @@ use std::sync::OnceLock;
 
 use jobtap_core::slurm::{CORE_SPEC_THREAD, Field, JobDescriptor, JobRecord, Partition};
 
+use super::canary::check_job;
 use super::layout::{self, Kind, Member, find};
 use super::memory::{free, free_texts, read_text, read_texts, text, texts};
-use crate::structure::{Slot, Structure, Value, WriteError, read};
+use crate::structure::{Mismatch, Slot, Structure, Value, WriteError, read};
 
 /// The structure that a member belongs to: the one that Slurm passes, or one that it points to.
 #[derive(Debug, Clone, Copy)]
@@ -258,9 +259,14 @@ impl Structure for InMemory<'_> {
 
 /// Reads a job of slurmctld's.
 ///
+/// # Errors
+/// When it isn't laid out as this file was built for.
+///
 /// # Safety
-/// `record` points to a `job_record_t` that doesn't change during the call.
-pub(super) unsafe fn job_record(record: *const c_void) -> JobRecord {
+/// `record` is slurmctld's, which holds its lock on jobs.
+pub(super) unsafe fn job_record(record: *const c_void) -> Result<JobRecord, Mismatch> {
+    // SAFETY: both functions have the same contract.
+    unsafe { check_job(record) }?;
     static PLAN: OnceLock<Plan> = OnceLock::new();
     let plan = PLAN.get_or_init(|| {
         Plan::for_table(JobRecord::FIELDS, |field| {
@@ -269,10 +275,15 @@ pub(super) unsafe fn job_record(record: *const c_void) -> JobRecord {
                 "array_task_cnt" => on(Base::Array, layout::JOB_ARRAY, "task_cnt"),
                 "qos" => on(Base::Qos, layout::QOS, "name"),
                 "curr_dependency" => on(Base::Details, layout::JOB_DETAILS, "dependency"),
-                "argv" | "core_spec" | "extra" | "features" | "max_cpus" | "max_nodes"
-                | "min_cpus" | "min_nodes" | "nice" | "orig_dependency" | "pn_min_cpus"
-                | "pn_min_memory" | "std_err" | "std_in" | "std_out" | "submit_time"
-                | "work_dir" => on(Base::Details, layout::JOB_DETAILS, field),
+                "argv" | "core_spec" | "features" | "max_cpus" | "max_nodes" | "min_cpus"
+                | "min_nodes" | "nice" | "orig_dependency" | "pn_min_cpus" | "pn_min_memory"
+                | "std_err" | "std_in" | "std_out" | "submit_time" | "work_dir" => {
+                    on(Base::Details, layout::JOB_DETAILS, field)
+                }
+                // Some members have moved from one of the two to the other.
+                _ if find(layout::JOB_RECORD, field).is_none() => {
+                    on(Base::Details, layout::JOB_DETAILS, field)
+                }
                 _ => Named::in_structure(layout::JOB_RECORD, field),
             }
         })
@@ -294,7 +305,7 @@ pub(super) unsafe fn job_record(record: *const c_void) -> JobRecord {
         record.core_spec = None;
         record.thread_spec = Some(threads & !CORE_SPEC_THREAD);
     }
-    record
+    Ok(record)
 }
 
 /// A partition, and the users who may use it.

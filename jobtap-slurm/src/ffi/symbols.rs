@@ -36,7 +36,7 @@ macro_rules! functions {
                 return None;
             }
             // SAFETY: the address isn't 0, so it belongs to the function with this name, which has this type in the
-            // versions of Slurm that `build/version.rs` accepts.
+            // releases of Slurm that `installed/release.rs` lists.
             Some(unsafe { std::mem::transmute::<usize, $type>(address) })
         }
     )* };
@@ -51,6 +51,8 @@ pub(super) struct Locks {
     pub(super) node: c_int,
     pub(super) part: c_int,
     pub(super) fed: c_int,
+    /// From 26.05 on. On others it is beyond the end of what slurmctld reads.
+    pub(super) select_node: c_int,
 }
 
 type Log = unsafe extern "C" fn(*const c_char, ...);

@@ -5,6 +5,7 @@
 //! [`Partition`](jobtap_core::slurm::Partition), and writes a changed description back, through
 //! [`Structure`].
 
+mod mismatch;
 mod read;
 mod write;
 
@@ -12,6 +13,7 @@ use std::borrow::Cow;
 
 use jobtap_core::slurm::{Field, Value as Shown};
 
+pub use mismatch::Mismatch;
 pub use read::read;
 pub use write::{WriteError, write_changes};
 
@@ -95,7 +97,7 @@ pub trait Structure {
 
 #[cfg(test)]
 mod tests {
-    use jobtap_core::slurm::{JobDescriptor, NO_VAL, NO_VAL16, NO_VAL64};
+    use jobtap_core::slurm::{JobDescriptor, NO_VAL, NO_VAL16, NO_VAL64, Release};
 
     use super::*;
     use crate::testing::Record;
@@ -110,6 +112,7 @@ mod tests {
         assert_eq!(unset("overcommit", Kind::Number(1)), 254);
         assert_eq!(unset("site_factor", Kind::Number(4)), u64::from(NO_VAL));
         assert_eq!(unset("begin_time", Kind::Time), 0);
+        assert_eq!(unset("power_flags", Kind::Number(1)), 0);
         assert_eq!(unset("profile", Kind::Number(4)), 0);
         assert_eq!(unset("warn_signal", Kind::Number(2)), 0);
         assert_eq!(Slot::for_field(JobDescriptor::FIELDS, "oversubscribe", Kind::Number(2)), None);
@@ -139,7 +142,7 @@ mod tests {
 
         let mut record = Record::descriptor(&JobDescriptor::default());
         let before: JobDescriptor = read(&record);
-        let left_out = write_changes(&mut record, &before, &full).unwrap();
+        let left_out = write_changes(&mut record, &before, &full, Release::V26_05).unwrap();
         assert_eq!(left_out, ["argc", "argv"]);
         let mut written: JobDescriptor = read(&record);
         (written.argc, written.argv) = (full.argc, full.argv.clone());
@@ -153,7 +156,7 @@ mod tests {
         let mut after = before.clone();
         after.time_limit = Some(7);
         after.account = None;
-        write_changes(&mut record, &before, &after).unwrap();
+        write_changes(&mut record, &before, &after, Release::V26_05).unwrap();
         assert_eq!(record.written(), ["account", "time_limit"]);
         assert_eq!(read::<JobDescriptor>(&record), after);
     }
@@ -163,25 +166,46 @@ mod tests {
         let before =
             JobDescriptor { time_limit: Some(9), begin_time: Some(9), ..Default::default() };
         let mut record = Record::descriptor(&before);
-        write_changes(&mut record, &before, &JobDescriptor::default()).unwrap();
+        write_changes(&mut record, &before, &JobDescriptor::default(), Release::V26_05).unwrap();
         assert_eq!(record.value("time_limit"), Some(Value::Number(NO_VAL.into())));
         assert_eq!(record.value("begin_time"), Some(Value::Number(0)));
     }
 
     #[test]
-    fn a_field_that_this_slurm_lacks_is_left_out() {
-        let mut record = Record::descriptor(&JobDescriptor::default());
-        record.remove("segment_size");
-        let before: JobDescriptor = read(&record);
-        let after = JobDescriptor { segment_size: Some(4), ..before.clone() };
-        assert_eq!(write_changes(&mut record, &before, &after).unwrap(), ["segment_size"]);
+    fn a_field_that_this_slurm_lacks_is_none_and_not_written() {
+        for (release, field, refusal) in [
+            (
+                Release::V22_05,
+                "segment_size",
+                "segment_size: Slurm 22.05 has no such field, only those since 24.05",
+            ),
+            (
+                Release::V24_11,
+                "power_flags",
+                "power_flags: Slurm 24.11 has no such field, only those until 23.11",
+            ),
+        ] {
+            let full = JobDescriptor {
+                segment_size: Some(4),
+                power_flags: Some(1),
+                ..JobDescriptor::default()
+            };
+            let mut record = Record::descriptor(&full);
+            record.keep_fields_of(release);
+            let before: JobDescriptor = read(&record);
+            let stored = Field::find(JobDescriptor::FIELDS, field).unwrap().stored(&before);
+            assert_eq!(stored, Some(serde_json::Value::Null), "{field}");
+            let error = write_changes(&mut record, &before, &full, release).unwrap_err();
+            assert_eq!(error.to_string(), refusal);
+        }
     }
 
     #[test]
     fn a_text_with_a_zero_byte_is_refused() {
         let mut record = Record::descriptor(&JobDescriptor::default());
         let after = JobDescriptor { comment: Some("a\0b".into()), ..Default::default() };
-        let error = write_changes(&mut record, &JobDescriptor::default(), &after).unwrap_err();
+        let error = write_changes(&mut record, &JobDescriptor::default(), &after, Release::V26_05);
+        let error = error.unwrap_err();
         assert_eq!(error.to_string(), "comment: a text of Slurm's can't have a byte 0");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use jobtap_core::slurm::{JobDescriptor, Place};
+use jobtap_core::slurm::{JobDescriptor, Place, Release, Releases};
 use serde_json::Value as Json;
 
 use super::{Kind, Structure, Value};
@@ -16,6 +16,16 @@ pub enum WriteError {
     /// The value doesn't have the field's type.
     #[error("{0}: this is no value of its type")]
     Type(&'static str),
+    /// Only other releases have the field.
+    #[error("{field}: Slurm {release} has no such field, only those {has_it}")]
+    Lacking {
+        /// The field.
+        field: &'static str,
+        /// The release that the file is built for.
+        release: Release,
+        /// Those that have it.
+        has_it: Releases,
+    },
 }
 
 /// Fields that Slurm has filled in, or that another part of the request depends on. A plugin's changes to them
@@ -24,8 +34,8 @@ const FIXED: &[&str] = &["argc", "argv", "spank_job_env", "spank_job_env_size", 
 
 /// Writes only the fields in which `after` differs from `before`, which was read from the structure.
 ///
-/// Returns the names of changed fields that aren't written because this version of Slurm has no such field, or
-/// because a plugin can't change it.
+/// Returns the names of changed fields that aren't written because no release has them in its structure, or because a
+/// plugin can't change them.
 ///
 /// # Errors
 /// [`WriteError`]. The fields before the invalid one are written.
@@ -33,6 +43,7 @@ pub fn write_changes(
     structure: &mut dyn Structure,
     before: &JobDescriptor,
     after: &JobDescriptor,
+    release: Release,
 ) -> Result<Vec<&'static str>, WriteError> {
     if before == after {
         return Ok(Vec::new());
@@ -61,7 +72,13 @@ pub fn write_changes(
                 let value = value.ok_or(WriteError::Type(field.name))?;
                 structure.set(place, value)?;
             }
-            _ => left_out.push(field.name),
+            _ => {
+                let has_it = Releases::of_field(field.name);
+                if !has_it.has(release) {
+                    return Err(WriteError::Lacking { field: field.name, release, has_it });
+                }
+                left_out.push(field.name);
+            }
         }
     }
     Ok(left_out)

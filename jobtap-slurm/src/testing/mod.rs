@@ -46,7 +46,7 @@ use std::time::{Duration, Instant};
 use jobtap_core::host::{HostKind, PluginDescriptor, ProcessCommand};
 use jobtap_core::job::JobId;
 use jobtap_core::plugin::{Level, Plugin};
-use jobtap_core::slurm::{Field, JobDescriptor, JobRecord, Partition};
+use jobtap_core::slurm::{Field, JobDescriptor, JobRecord, Partition, Release, Releases};
 use jobtap_core::testing::TestProcesses;
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -55,7 +55,7 @@ use crate::config::FILE;
 use crate::daemon::{Daemon, Part, PrepEnd};
 use crate::job_submit::{self, Decision, Surroundings};
 use crate::prep::{self, Controller, NodeJob};
-use crate::structure::{Kind, Slot, Structure, Value, WriteError, read};
+use crate::structure::{Kind, Mismatch, Slot, Structure, Value, WriteError, read};
 use crate::worker::{LoadError, Plugins};
 
 pub use hosts::{TestSlurmError, TestSlurmPrep};
@@ -89,12 +89,12 @@ impl Record {
         Self { slots, values, written: Vec::new() }
     }
 
-    /// Removes a field, as in a version of Slurm that doesn't have it.
-    pub fn remove(&mut self, name: &str) {
-        if let Some(place) = self.slots.iter().position(|slot| slot.name == name) {
-            self.slots.remove(place);
-            self.values.remove(place);
-        }
+    /// Removes the fields that a release doesn't have.
+    pub fn keep_fields_of(&mut self, release: Release) {
+        let has = |slot: &Slot| Releases::of_field(slot.name).has(release);
+        let rows =
+            std::mem::take(&mut self.slots).into_iter().zip(std::mem::take(&mut self.values));
+        (self.slots, self.values) = rows.filter(|(slot, _)| has(slot)).unzip();
     }
 
     /// Returns the value of a field.
@@ -208,7 +208,7 @@ impl Daemon for Recorder {
         self.configured_at.load(Ordering::Relaxed)
     }
 
-    fn prep_timeout(&self) -> Option<Duration> {
+    fn prep_timeout(&self, _part: Part) -> Option<Duration> {
         self.prep_timeout
     }
 
@@ -239,6 +239,7 @@ pub struct TestSlurmBuilder {
     prep_timeout: Option<Duration>,
     partitions: Vec<Partition>,
     simulates_processes: bool,
+    release: Option<Release>,
 }
 
 impl TestSlurmBuilder {
@@ -263,6 +264,12 @@ impl TestSlurmBuilder {
     /// Sets `PrologEpilogTimeout`.
     pub fn prep_timeout(mut self, limit: Duration) -> Self {
         self.prep_timeout = Some(limit);
+        self
+    }
+
+    /// Makes it a Slurm of this release; without this call it is of the newest.
+    pub fn release(mut self, release: Release) -> Self {
+        self.release = Some(release);
         self
     }
 
@@ -300,6 +307,7 @@ impl TestSlurmBuilder {
             plugins,
             controller,
             partitions: self.partitions,
+            release: self.release.unwrap_or(Release::V26_05),
             jobs: BTreeMap::new(),
             messages: Vec::new(),
             _scratch: scratch,
@@ -347,6 +355,7 @@ pub struct TestSlurm {
     plugins: Plugins,
     controller: Controller,
     partitions: Vec<Partition>,
+    release: Release,
     /// The jobs that were submitted through the test kit.
     jobs: BTreeMap<JobId, JobDescriptor>,
     messages: Vec<String>,
@@ -369,6 +378,7 @@ impl TestSlurm {
     pub fn submit_as(&self, user: u32, mut descriptor: JobDescriptor) -> Submitted {
         descriptor.user_id = user;
         let mut record = Record::descriptor(&descriptor);
+        record.keep_fields_of(self.release);
         let decision = job_submit::submit(&self.plugins, &mut record, user, self);
         Submitted { decision, descriptor: read(&record), written: record.written }
     }
@@ -376,7 +386,8 @@ impl TestSlurm {
     /// Requests a modification of a job as user 1000.
     pub fn modify(&self, job: JobRecord, changes: JobDescriptor) -> Submitted {
         let mut record = Record::descriptor(&changes);
-        let decision = job_submit::modify(&self.plugins, &mut record, || job, 1000, self);
+        record.keep_fields_of(self.release);
+        let decision = job_submit::modify(&self.plugins, &mut record, || Ok(job), 1000, self);
         Submitted { decision, descriptor: read(&record), written: record.written }
     }
 
@@ -387,7 +398,7 @@ impl TestSlurm {
 
     /// Begins a prolog or epilog of the controller and returns whether slurmctld would wait for its end.
     pub fn in_controller(&self, part: Part, job: JobRecord) -> bool {
-        self.controller.begin(&self.plugins, part, || job)
+        self.controller.begin(&self.plugins, part, || Ok(job)).is_ok_and(|begun| begun)
     }
 
     /// Cancels a job of the controller, which drops its prolog within a second or two.
@@ -436,8 +447,12 @@ impl TestSlurm {
 }
 
 impl Surroundings for TestSlurm {
-    fn partitions(&self) -> Vec<Partition> {
-        self.partitions.clone()
+    fn release(&self) -> Release {
+        self.release
+    }
+
+    fn partitions(&self) -> Result<Vec<Partition>, Mismatch> {
+        Ok(self.partitions.clone())
     }
 
     fn user_name(&self, user: u32) -> Option<String> {

@@ -6,7 +6,7 @@ use jobtap_core::slurm::{JobDescriptor, JobRecord, Partition, SlurmError};
 use jobtap_core::topic::TopicId;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::daemon::PrepEnd;
+use crate::daemon::{Part, PrepEnd};
 
 /// A request in Slurm's terms.
 #[derive(Debug, Default)]
@@ -35,6 +35,8 @@ pub struct Answer {
 /// A prolog or epilog of a job.
 #[derive(Debug)]
 pub struct PrepCall {
+    /// Whether it is a prolog or an epilog.
+    pub part: Part,
     /// The topics, in the order in which they are called.
     pub topics: &'static [TopicId],
     /// The job.

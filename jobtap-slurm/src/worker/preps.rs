@@ -16,11 +16,11 @@ use crate::daemon::PrepEnd;
 
 impl Core {
     pub(super) fn begin_prep(&mut self, key: RequestKey, call: PrepCall, reply: Reply<PrepEnd>) {
-        let PrepCall { topics, job, node } = call;
+        let PrepCall { part, topics, job, node } = call;
         let Some(topic) = topics.last().copied() else { return };
         let serial = self.next_key;
         self.next_key += 1;
-        let limit = self.daemon.prep_timeout();
+        let limit = self.daemon.prep_timeout(part);
         let timer = limit.map(|limit| self.after(limit, Message::PrepTimeout(serial)));
         let job = job.into_job();
         let (open, failure, is_cancelled) = Default::default();

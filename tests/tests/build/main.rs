@@ -8,3 +8,4 @@ mod manifest;
 mod new_crates;
 mod refusals;
 mod registry;
+mod slurm;

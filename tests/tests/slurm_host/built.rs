@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 
-use jobtap_tests::slurm::Slurm;
+use jobtap_tests::slurm::Installation;
 use jobtap_tests::{run, temporary, workspace};
 use tempfile::TempDir;
 
@@ -14,6 +14,28 @@ fn target() -> PathBuf {
     let exe = std::env::current_exe().unwrap();
     // The tests' own binary is in `TARGET/PROFILE/deps`.
     exe.ancestors().nth(3).unwrap().to_owned()
+}
+
+/// The directory with what is compiled for a Slurm. Each has its own, since cargo would compile the adapter again
+/// whenever the headers are others than the time before. A new one starts as a copy of another: most is the same.
+fn target_for(of: &Installation) -> PathBuf {
+    let directory = |version: &str| target().join(format!("slurm-host-{version}"));
+    let own = directory(&of.version());
+    let others = || {
+        let entries = fs::read_dir(target()).unwrap().flatten().map(|entry| entry.path());
+        let begin = directory("");
+        let begin = begin.file_name().unwrap().to_str().unwrap().to_owned();
+        let is_one = move |path: &PathBuf| {
+            path.file_name().and_then(|name| name.to_str()).is_some_and(|n| n.starts_with(&begin))
+        };
+        entries.filter(is_one)
+    };
+    if !own.exists()
+        && let Some(other) = others().next()
+    {
+        run(Command::new("cp").arg("-a").arg(other).arg(&own)).ok();
+    }
+    own
 }
 
 /// A file that Slurm loads.
@@ -33,7 +55,7 @@ impl Built {
 
 /// Builds a file of this kind with these plugins. Must be called before anything is started: it takes long the first
 /// time, and the time of a test's processes is limited.
-fn build(macro_name: &str, file: &str, plugins: &[&str]) -> Built {
+fn build(of: &Installation, macro_name: &str, file: &str, plugins: &[&str]) -> Built {
     // One build at a time: they share a directory.
     static BUILDS: Mutex<()> = Mutex::new(());
     let _one = BUILDS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -58,11 +80,13 @@ fn build(macro_name: &str, file: &str, plugins: &[&str]) -> Built {
     fs::copy(root.join("Cargo.lock"), wrapper.path().join("Cargo.lock")).unwrap();
     fs::create_dir(wrapper.path().join("src")).unwrap();
     fs::write(wrapper.path().join("src/lib.rs"), code).unwrap();
-    let target = target().join("slurm-host");
+    let target = target_for(of);
+    let source = of.source().unwrap_or(Path::new("none"));
     let built = run(Command::new(env!("CARGO"))
         .args(["build", "--offline", "--quiet"])
         .env("CARGO_TARGET_DIR", &target)
-        .env("SLURM_SOURCE_DIR", Slurm::source().unwrap())
+        .env("SLURM_INCLUDE_DIR", of.include())
+        .env("SLURM_SOURCE_DIR", source)
         .current_dir(wrapper.path()));
     built.ok();
     let path = wrapper.path().join(format!("{file}.so"));
@@ -72,11 +96,11 @@ fn build(macro_name: &str, file: &str, plugins: &[&str]) -> Built {
 }
 
 /// Builds `job_submit_site.so`.
-pub(crate) fn job_submit(plugins: &[&str]) -> Built {
-    build("export_job_submit", "job_submit_site", plugins)
+pub(crate) fn job_submit(of: &Installation, plugins: &[&str]) -> Built {
+    build(of, "export_job_submit", "job_submit_site", plugins)
 }
 
 /// Builds `prep_site.so`.
-pub(crate) fn prep(plugins: &[&str]) -> Built {
-    build("export_prep", "prep_site", plugins)
+pub(crate) fn prep(of: &Installation, plugins: &[&str]) -> Built {
+    build(of, "export_prep", "prep_site", plugins)
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use jobtap_tests::slurm::Slurm;
+use jobtap_tests::slurm::{Installation, Slurm};
 use jobtap_tests::until;
 
 use super::built::prep;
@@ -20,13 +20,13 @@ struct Site {
 }
 
 impl Site {
-    fn start(plugins: &[&str]) -> Self {
-        Self::configured(plugins, CONFIGURATION)
+    fn start(of: &Installation, plugins: &[&str]) -> Self {
+        Self::configured(of, plugins, CONFIGURATION)
     }
 
-    fn configured(plugins: &[&str], configuration: &str) -> Self {
-        let built = prep(plugins);
-        let mut slurm = Slurm::start_with(configuration, |etc| built.put(etc));
+    fn configured(of: &Installation, plugins: &[&str], configuration: &str) -> Self {
+        let built = prep(of, plugins);
+        let mut slurm = Slurm::start_in(of, configuration, |etc| built.put(etc));
         slurm.start_node();
         Self { slurm }
     }
@@ -86,10 +86,8 @@ fn host() -> String {
     host.trim().split('.').next().unwrap().to_owned()
 }
 
-#[test]
-fn all_four_stages_run_in_their_daemons() {
-    needs_slurm!();
-    let site = Site::start(&["stages", "at-once"]);
+fn all_four_stages_run_in_their_daemons(of: &Installation) {
+    let site = Site::start(of, &["stages", "at-once"]);
     let job = site.submit("ok");
     site.waits_for(&job, "JobState=COMPLETED");
     let host = host();
@@ -102,10 +100,8 @@ fn all_four_stages_run_in_their_daemons() {
     assert!(trace.contains(&nodes[1]) && trace.contains(&"account - 1".to_owned()), "{trace:?}");
 }
 
-#[test]
-fn failures_have_slurms_consequences() {
-    needs_slurm!();
-    let mut site = Site::start(&["stages", "at-once"]);
+fn failures_have_slurms_consequences(of: &Installation) {
+    let mut site = Site::start(of, &["stages", "at-once"]);
     // The node's prolog: the node is drained, and the job queued again and held.
     for asked in ["fail-prolog", "panic-prolog"] {
         let job = site.submit(asked);
@@ -141,10 +137,8 @@ fn failures_have_slurms_consequences() {
     site.waits_for(&job, "JobState=COMPLETED");
 }
 
-#[test]
-fn a_stage_that_takes_too_long_has_failed() {
-    needs_slurm!();
-    let site = Site::start(&["stages"]);
+fn a_stage_that_takes_too_long_has_failed(of: &Installation) {
+    let site = Site::start(of, &["stages"]);
     let job = site.submit("slow-prepare");
     site.waits_for(&job, "Restarts=1");
     site.slurm.client("scancel", &[&job]).ok();
@@ -157,12 +151,10 @@ fn a_stage_that_takes_too_long_has_failed() {
     assert!(site.slurm.log("slurmd.log").contains(&line));
 }
 
-#[test]
-fn a_prolog_that_is_open_when_slurmctld_ends_runs_again() {
-    needs_slurm!();
+fn a_prolog_that_is_open_when_slurmctld_ends_runs_again(of: &Installation) {
     // Longer than the test, so that the time limit doesn't end the prolog.
     let patient = CONFIGURATION.replace("Timeout=3", "Timeout=300");
-    let mut site = Site::configured(&["stages"], &patient);
+    let mut site = Site::configured(of, &["stages"], &patient);
     let job = site.submit("slow-once-prepare");
     let begun = site.directory("slow-once-prepare").join("begun");
     until("the prolog has begun", || begun.exists());
@@ -173,12 +165,10 @@ fn a_prolog_that_is_open_when_slurmctld_ends_runs_again() {
     assert!(!site.job(&job).contains("Restarts=1"), "{}", site.job(&job));
 }
 
-#[test]
-fn a_cancelled_job_does_not_wait_for_its_prolog() {
-    needs_slurm!();
+fn a_cancelled_job_does_not_wait_for_its_prolog(of: &Installation) {
     // Longer than the test, so that the time limit doesn't end the prolog.
     let patient = CONFIGURATION.replace("Timeout=3", "Timeout=300");
-    let site = Site::configured(&["stages"], &patient);
+    let site = Site::configured(of, &["stages"], &patient);
     let job = site.submit("slow-prepare");
     until("the prolog has begun", || site.trace(&job).len() == 1);
     site.slurm.client("scancel", &[&job]).ok();
@@ -192,10 +182,8 @@ fn a_cancelled_job_does_not_wait_for_its_prolog() {
     site.waits_for(&next, "JobState=COMPLETED");
 }
 
-#[test]
-fn fifty_jobs_at_once_have_all_their_stages() {
-    needs_slurm!();
-    let site = Site::start(&["stages"]);
+fn fifty_jobs_at_once_have_all_their_stages(of: &Installation) {
+    let site = Site::start(of, &["stages"]);
     let directory = site.directory("ok").display().to_string();
     let words = ["-D", &directory, "-o", "/dev/null", "--array=1-50", "--wrap", "true"];
     site.slurm.sbatch(&words).ok();
@@ -205,4 +193,13 @@ fn fifty_jobs_at_once_have_all_their_stages() {
         let begin = format!("{stage} ");
         assert_eq!(trace().lines().filter(|line| line.starts_with(&begin)).count(), 50, "{stage}");
     }
+}
+
+in_each_slurm! {
+    all_four_stages_run_in_their_daemons
+    failures_have_slurms_consequences
+    a_stage_that_takes_too_long_has_failed
+    a_prolog_that_is_open_when_slurmctld_ends_runs_again
+    a_cancelled_job_does_not_wait_for_its_prolog
+    fifty_jobs_at_once_have_all_their_stages
 }

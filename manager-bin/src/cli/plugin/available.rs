@@ -84,6 +84,7 @@ fn inside(file: &Composition, args: &AvailableArgs) -> Result<u8, CliError> {
         let value = json!({
             "format": 1,
             "host": host.name(),
+            "slurm": file.slurm,
             "manager": about(file),
             "sdk": file.sdk,
             "plugins": file.plugins.iter().map(plugin).collect::<Vec<_>>(),
@@ -99,7 +100,10 @@ fn inside(file: &Composition, args: &AvailableArgs) -> Result<u8, CliError> {
             plugin.name.clone(),
             plugin.crate_name.clone(),
             version(file, plugin).unwrap_or("-").to_owned(),
-            host.name().to_owned(),
+            match &file.slurm {
+                Some(version) => format!("{} {version}", host.name()),
+                None => host.name().to_owned(),
+            },
             source.to_owned(),
             plugin.topics.join(","),
         ]

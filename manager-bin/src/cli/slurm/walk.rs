@@ -934,7 +934,7 @@ mod tests {
                return ctx.job.comment, first(job_desc).name, (job_desc or ctx).extra
              end";
         let module = "local m = {} function m.limit(d) d.time_limit = 1 end return m";
-        let uses = super::uses(&[file(None, script), file(Some("util"), module)]);
+        let uses = uses(&[file(None, script), file(Some("util"), module)]);
         assert_eq!(
             fields(&uses, Object::Description),
             ["comment", "extra", "name", "qos", "time_limit=", "wckey"]

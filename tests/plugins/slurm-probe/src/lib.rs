@@ -1,6 +1,8 @@
 //! Plugins for the tests inside a real Slurm. Each does what a job's name asks for; those for prologs and epilogs do
 //! what the last part of the job's working directory asks for.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use jobtap_core::plugin::TextError;
 use jobtap_core::prelude::*;
 use jobtap_core::slurm::{JobDescriptor, JobRecord, MAIL_JOB_END, SlurmError, errno};
@@ -69,6 +71,7 @@ impl Limits {
                     desc.user_name.as_deref().unwrap_or("-")
                 ));
             }
+            Some("segments") => desc.segment_size = Some(2),
             Some("hang") => std::thread::sleep(std::time::Duration::from_secs(4)),
             _ => {}
         }
@@ -77,8 +80,9 @@ impl Limits {
 
     #[on("slurm.job_modify")]
     fn modify(&self, mut desc: Descriptor<'_>, record: &JobRecord) -> Result<(), SlurmError> {
-        if desc.time_limit.is_some_and(|minutes| minutes > self.settings.minutes) {
-            return Err(errno::ESLURM_INVALID_TIME_LIMIT);
+        let most = self.settings.minutes;
+        if desc.time_limit.is_some_and(|minutes| minutes > most) {
+            return Err(errno::ESLURM_INVALID_TIME_LIMIT.with(format!("at most {most} minutes")));
         }
         let (name, dir) = (record.name.clone(), record.work_dir.clone());
         let cpus = record.min_cpus;
@@ -146,6 +150,31 @@ impl Later {
             _ => {}
         }
         Ok(desc)
+    }
+}
+
+/// Waits for another request, and says whether one came before this one was decided.
+#[derive(Debug, Default)]
+pub struct Together;
+
+#[jobtap_plugin(name = "together")]
+impl Together {
+    #[on("slurm.job_submit")]
+    async fn submit(messages: UserMessages, remote: Remote<Self>) -> Result<(), SlurmError> {
+        static OPEN: AtomicUsize = AtomicUsize::new(0);
+        static MOST: AtomicUsize = AtomicUsize::new(0);
+        let gone = |_| errno::SLURM_ERROR.with("the plugin was removed");
+        MOST.fetch_max(OPEN.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        let both = || MOST.load(Ordering::SeqCst) > 1;
+        for _ in 0..50 {
+            if both() {
+                break;
+            }
+            remote.sleep(0.1).await.map_err(gone)?;
+        }
+        OPEN.fetch_sub(1, Ordering::SeqCst);
+        messages.send(if both() { "together" } else { "alone" });
+        Ok(())
     }
 }
 

@@ -116,7 +116,11 @@ fn make(args: BuildArgs) -> Result<u8, CliError> {
         let shown = if output.is_dir() { &built.binary } else { &output };
         let plural = if plugins == 1 { "" } else { "s" };
         let host = built.composition.host;
-        let whose = host.map(|host| format!(" for {}", host.kind())).unwrap_or_default();
+        let whose = match (host, &built.composition.slurm) {
+            (None, _) => String::new(),
+            (Some(host), None) => format!(" for {}", host.kind()),
+            (Some(host), Some(version)) => format!(" for {}, Slurm {version}", host.kind()),
+        };
         session::print_message(&format!(
             "{}: {}, {plugins} plugin{plural}{whose}",
             shown.display(),

@@ -74,6 +74,9 @@ pub(super) struct ProcessArgs {
     /// Keep compiled crates in this directory
     #[arg(long, value_name = "DIR")]
     target_dir: Option<PathBuf>,
+    /// Build for a release of Slurm that isn't known, as for the newest one that is
+    #[arg(long)]
+    force_layout: bool,
     /// Print errors only
     #[arg(short = 'q', long)]
     pub(super) quiet: bool,
@@ -136,6 +139,7 @@ pub(super) fn read(
         offline: process.offline,
         vendor: process.vendor.clone(),
         quiet: process.quiet,
+        force_layout: process.force_layout,
     };
     Ok((manifest, options))
 }
