@@ -89,7 +89,7 @@ use crate::topic::TopicId;
 use agenda::{Agenda, Cause, Frame, PendingDispatch, Purpose, Work};
 use alloc::Allocation;
 use alloc::alloc_queues::AllocQueues;
-use alloc::{node_events, schedule};
+use alloc::{maintenance, node_events, schedule};
 use clock::Clock;
 use dispatch::{
     chains, commands, dependencies, frames, introduction, loading, priorities, remote, removal,
@@ -256,8 +256,8 @@ impl Engine {
     fn settle(&mut self) {
         loop {
             self.run();
-            let Core { turn, jobs, alloc, started, .. } = &mut self.core;
-            if !*started || !schedule::run(turn, jobs, alloc) {
+            let Core { turn, jobs, alloc, timers, started, .. } = &mut self.core;
+            if !*started || !schedule::run(turn, jobs, alloc, timers) {
                 break;
             }
         }
@@ -324,6 +324,7 @@ impl Engine {
             }
             Due::Simulated(job) => simulated::time_out(turn, jobs, job),
             Due::MaintenanceEnd => node_events::end_maintenance(turn, alloc, timers),
+            Due::MaintenanceTooNear => maintenance::has_come_too_near(alloc),
             Due::Heartbeat => purge::heartbeat(core),
             Due::Plugin(plugin, _, work) => remote::resume(core, plugin, work),
         }

@@ -21,6 +21,8 @@ pub(super) enum Due {
     Simulated(JobId),
     /// Return nodes whose maintenance is over to the pool.
     MaintenanceEnd,
+    /// Let the schedulers plan anew: a maintenance has come too near for a pending job.
+    MaintenanceTooNear,
     /// Purge inactive jobs beyond the limits.
     Heartbeat,
     /// Call a plugin.

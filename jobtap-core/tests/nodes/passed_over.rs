@@ -255,6 +255,50 @@ fn a_short_job_passes_two_that_wait_for_maintenance_and_each_other() {
     m.assert_state(short, State::Run);
 }
 
+/// A cluster whose last node is under maintenance from 100 seconds on. A job for all nodes, with a limit of 90 seconds,
+/// waits for a job that should have ended by then, and doesn't end.
+fn with_a_job_that_soon_comes_too_late(policy: &str, to: Option<f64>) -> (TestManager, JobId) {
+    let mut m = cluster(policy).start();
+    m.hold_execution();
+    m.submit(node(json!({"ranks": ["0"]})).duration(5.0)).unwrap();
+    let head = m.submit(TestJob::new().nodes(4).ntasks(4).exclusive().duration(90.0)).unwrap();
+    let now = m.now().as_secs();
+    let (targets, reason) = ("3".to_owned(), "new rack".to_owned());
+    let (from, to) = (Some(now + 100.0), to.map(|seconds| now + seconds));
+    m.nodes(NodeRequest::AddMaintenance { targets, from, to, reason }).unwrap();
+    (m, head)
+}
+
+#[test]
+fn jobs_pass_one_as_soon_as_a_maintenance_without_an_end_is_too_near() {
+    for policy in BACKFILL {
+        let (mut m, head) = with_a_job_that_soon_comes_too_late(policy, None);
+        let endless = m.submit(node(json!({"ranks": ["1"]}))).unwrap();
+        // The first job can still start if the running one ends now.
+        m.advance(10.0);
+        m.assert_state(endless, State::Sched);
+        m.advance(0.1);
+        assert_eq!(m.job(endless).state(), State::Run, "{policy}");
+        assert!(m.why(head)[0].ends_with("(new rack)"), "{:?}", m.why(head));
+    }
+}
+
+#[test]
+fn short_jobs_pass_one_as_soon_as_it_must_wait_for_the_end_of_a_maintenance() {
+    for policy in BACKFILL {
+        let (mut m, head) = with_a_job_that_soon_comes_too_late(policy, Some(1000.0));
+        let short = m.submit(node(json!({"ranks": ["1"]})).duration(900.0)).unwrap();
+        let longer = m.submit(node(json!({"ranks": ["1"]})).duration(1000.0)).unwrap();
+        m.advance(10.0);
+        m.assert_state(short, State::Sched);
+        m.advance(0.1);
+        assert_eq!(m.job(short).state(), State::Run, "{policy}");
+        for id in [head, longer] {
+            m.assert_state(id, State::Sched);
+        }
+    }
+}
+
 #[test]
 fn queues_that_share_nodes_are_not_held_up_either() {
     let config = json!({

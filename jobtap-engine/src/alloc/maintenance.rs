@@ -178,3 +178,20 @@ pub(crate) fn arm_timer(turn: &mut Turn, alloc: &mut Allocation, timers: &mut Ti
     alloc.nodes.next_end =
         next.map(|at| (at, timers.start(&mut turn.effects, at, Due::MaintenanceEnd)));
 }
+
+/// Sets the timer for the time, in UNIX seconds, at which a maintenance comes too near for a pending job, unless it is set
+/// for an earlier one: other jobs may pass that job then, and no other input triggers that.
+pub(crate) fn note_too_near(turn: &mut Turn, alloc: &mut Allocation, timers: &mut Timers, at: f64) {
+    let at = Timestamp::from_secs(at);
+    let known = &mut alloc.nodes.too_near;
+    if known.is_none_or(|(known, _)| at < known) {
+        timers.stop(known.map(|(_, timer)| timer));
+        *known = Some((at, timers.start(&mut turn.effects, at, Due::MaintenanceTooNear)));
+    }
+}
+
+/// Lets the schedulers plan anew when a maintenance has come too near for a pending job.
+pub(crate) fn has_come_too_near(alloc: &mut Allocation) {
+    alloc.nodes.too_near = None;
+    alloc.pool.plan_anew();
+}

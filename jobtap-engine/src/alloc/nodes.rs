@@ -57,6 +57,8 @@ pub(crate) struct Nodes {
     pub(crate) journal: Journal,
     /// When the next maintenance ends, with the timer for it.
     pub(crate) next_end: Option<(Timestamp, TimerId)>,
+    /// When a maintenance next comes too near for a pending job, with the timer for it.
+    pub(crate) too_near: Option<(Timestamp, TimerId)>,
     /// The requests that watch the log.
     pub(crate) watchers: Vec<ReplyTo>,
 }

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use serde_json::json;
 
 use super::alloc_queues::AllocQueues;
-use super::{Allocation, in_use};
+use super::{Allocation, in_use, maintenance};
 use crate::api::Level;
 use crate::eventlog::{Allocated, Event, Name};
 use crate::job::{JobFlag, JobId, State};
@@ -14,14 +14,20 @@ use crate::kept::{Place, TurnParts};
 use crate::queue::Queues;
 use crate::resource::ResourceSet;
 use crate::sched::{self, Answer, Decision};
+use crate::timers::Timers;
 use crate::turn::Turn;
 
 /// Lets the schedulers decide which jobs start; returns whether anything was decided.
-pub(crate) fn run(turn: &mut Turn, jobs: &mut Jobs, alloc: &mut Allocation) -> bool {
+pub(crate) fn run(
+    turn: &mut Turn,
+    jobs: &mut Jobs,
+    alloc: &mut Allocation,
+    timers: &mut Timers,
+) -> bool {
     alloc.alloc_queues.follow_nodes(&alloc.queues, &alloc.pool);
-    let mut decided = run_in_order(turn, jobs, alloc);
+    let mut decided = run_in_order(turn, jobs, alloc, timers);
     for queue in alloc.alloc_queues.in_turn() {
-        decided |= run_queue(turn, jobs, alloc, queue, None);
+        decided |= run_queue(turn, jobs, alloc, timers, queue, None);
     }
     for text in alloc.alloc_queues.take_panics() {
         turn.effects.log(Level::Error, text);
@@ -31,10 +37,15 @@ pub(crate) fn run(turn: &mut Turn, jobs: &mut Jobs, alloc: &mut Allocation) -> b
 
 /// Lets queues that share nodes take turns, so that their jobs start in one common order of priority. A queue drops out
 /// when one of its jobs can't start: its scheduler decides later which of its jobs may pass others.
-fn run_in_order(turn: &mut Turn, jobs: &mut Jobs, alloc: &mut Allocation) -> bool {
+fn run_in_order(
+    turn: &mut Turn,
+    jobs: &mut Jobs,
+    alloc: &mut Allocation,
+    timers: &mut Timers,
+) -> bool {
     let (mut decided, mut blocked) = (false, Vec::new());
     while let Some((queue, until)) = alloc.alloc_queues.first_of_sharing(&blocked) {
-        decided |= run_queue(turn, jobs, alloc, queue, Some(until));
+        decided |= run_queue(turn, jobs, alloc, timers, queue, Some(until));
         if alloc.alloc_queues.starts_before(queue, until) {
             blocked.push(queue);
         }
@@ -47,6 +58,7 @@ fn run_queue(
     turn: &mut Turn,
     jobs: &mut Jobs,
     alloc: &mut Allocation,
+    timers: &mut Timers,
     queue: usize,
     until: Option<Place>,
 ) -> bool {
@@ -63,13 +75,17 @@ fn run_queue(
     let Some(queue) = alloc.alloc_queues.get_mut(queue) else {
         return false;
     };
-    let (mut decided, mut passed_over) = (Vec::new(), Vec::new());
+    let (mut decided, mut passed_over, mut too_near) = (Vec::new(), Vec::new(), f64::INFINITY);
     queue.with_scheduler(|scheduler, queue| {
         let (jobspec, running, decided) = (&jobspec, &running, &mut decided);
-        let passed_over = &mut passed_over;
-        let parts = TurnParts { now, pool, queue, until, jobspec, running, decided, passed_over };
+        let (passed_over, too_near) = (&mut passed_over, &mut too_near);
+        let parts =
+            TurnParts { now, pool, queue, until, jobspec, running, decided, passed_over, too_near };
         scheduler.turn(&mut sched::Turn::of(parts));
     });
+    if too_near.is_finite() {
+        maintenance::note_too_near(turn, alloc, timers, too_near);
+    }
     for id in passed_over {
         if let Some(record) = jobs.get(id) {
             alloc.alloc_queues.set_aside(record);

@@ -103,7 +103,7 @@ fn follow_in_parts(jobs: &mut Jobs, alloc: &mut Allocation, id: JobId, applied: 
                 alloc.free(record);
             }
         }
-        Event::ResourceUpdate { .. } => alloc.pool.ends_have_changed(),
+        Event::ResourceUpdate { .. } => alloc.pool.plan_anew(),
         _ => {}
     }
     jobs.count_event(id, applied.left, matches!(applied.event, Event::JobspecUpdate(_)));

@@ -175,8 +175,9 @@ impl Pool {
         self.other_nodes();
     }
 
-    /// Must be called when the expected end of a running job has changed, since reservations depend on it.
-    pub fn ends_have_changed(&mut self) {
+    /// Must be called when reservations may be different though the same resources are free: the expected end of a
+    /// running job has changed, or a maintenance has come too near for a pending job.
+    pub fn plan_anew(&mut self) {
         self.changes += 1;
     }
 
@@ -305,6 +306,15 @@ impl Pool {
             self.absent.note(jobspec);
         }
         lacks
+    }
+
+    /// The next time, in UNIX seconds, from which a maintenance that doesn't affect the job if it starts at `now` would
+    /// affect it; `None` if there is no such maintenance.
+    pub(super) fn comes_too_near(&self, jobspec: &Jobspec, now: f64) -> Option<f64> {
+        let duration = limit(jobspec);
+        let later = self.maintenance.iter().filter(|m| now + duration <= m.from);
+        // Not before `now`, even if the difference is rounded down.
+        later.map(|m| (m.from - duration).max(now).next_up()).min_by(f64::total_cmp)
     }
 
     /// Whether a job could run if there were no other jobs and all nodes were up.

@@ -58,6 +58,9 @@ pub struct TurnParts<'a> {
     pub decided: &'a mut Vec<(JobId, Decision)>,
     /// Jobs that lack nodes.
     pub passed_over: &'a mut Vec<JobId>,
+    /// When, in UNIX seconds, a maintenance comes too near for a job that isn't passed over; infinite if that happens to
+    /// none.
+    pub too_near: &'a mut f64,
 }
 
 /// What a scheduler decided about a job.
@@ -123,12 +126,15 @@ impl<'a> Turn<'a> {
     /// return, so nothing should be reserved for the job, and no other job should wait for it.
     ///
     /// Returns whether the job lacks nodes. If so, it isn't offered again until the nodes have changed. `jobtap job
-    /// why` then says which nodes it waits for. A scheduler that doesn't call this keeps its order instead.
+    /// why` then says which nodes it waits for. If not, there is another turn when a maintenance comes too near for the
+    /// job to end before it. A scheduler that doesn't call this keeps its order instead.
     pub fn pass_over(&mut self, id: JobId) -> bool {
         let Some(jobspec) = self.jobspec(id) else { return false };
         let lacks_nodes = self.0.pool.lacks_nodes(jobspec, self.0.now);
         if lacks_nodes {
             self.0.passed_over.push(id);
+        } else if let Some(at) = self.0.pool.comes_too_near(jobspec, self.0.now) {
+            *self.0.too_near = self.0.too_near.min(at);
         }
         lacks_nodes
     }
