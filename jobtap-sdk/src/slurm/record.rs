@@ -131,7 +131,7 @@ record! {
         #[doc = "The batch script."]
         script: [text], RO, "", "";
         #[doc = "The number of nodes of a segment. Slurm 24.05 and later."]
-        segment_size: [u16 or nil], RO since V25_11, "nodes", "";
+        segment_size: [u16 or 0], RO since V25_11, "nodes", "";
         #[doc = "The SELinux context of the job."]
         selinux_context: [text], RO, "", "";
         #[doc = "The site's part of the priority."]
