@@ -169,14 +169,16 @@ impl DependencyAfter {
     ) -> Result<(), HandlerError> {
         cx.unsubscribe(job);
         let start = job.t_start().unwrap_or_else(|| cx.now());
+        // An error concerns one of the jobs that wait; the others must not wait forever.
+        let mut outcome = Ok(());
         for (dependent, open) in self.take(job.id(), |open| open.kind == Kind::Start) {
             if open.delay.is_none() {
                 self.satisfied(&cx, dependent, &open.description);
             } else if let Ok(job) = cx.job(dependent) {
-                self.delay(dependent, open, start, &starts.of(job), &remote)?;
+                outcome = outcome.and(self.delay(dependent, open, start, &starts.of(job), &remote));
             }
         }
-        Ok(())
+        Ok(outcome?)
     }
 
     /// The job has left DEPEND, or was rejected, so it no longer waits for other jobs.

@@ -313,8 +313,9 @@ impl Pool {
     pub(super) fn comes_too_near(&self, jobspec: &Jobspec, now: f64) -> Option<f64> {
         let duration = limit(jobspec);
         let later = self.maintenance.iter().filter(|m| now + duration <= m.from);
-        // Not before `now`, even if the difference is rounded down.
-        later.map(|m| (m.from - duration).max(now).next_up()).min_by(f64::total_cmp)
+        // Rounded up, so that the sum of this and the duration is above `from`: then the maintenance affects the job, and
+        // this is after `now`.
+        later.map(|m| (m.from.next_up() - duration).next_up()).min_by(f64::total_cmp)
     }
 
     /// Whether a job could run if there were no other jobs and all nodes were up.
@@ -565,6 +566,21 @@ mod tests {
         match answer {
             Answer::Granted(resources) => resources,
             other => panic!("not granted: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_maintenance_affects_a_job_from_the_moment_at_which_it_comes_too_near() {
+        for (now, from, seconds) in
+            [(0.0, 100.0, 100.0), (10.0, 864_010.0, 864_000.0), (0.0, 86_400.0, 86_399.9)]
+        {
+            let mut pool = pool("0-3");
+            let maintenance = Maintenance { ranks: Idset::from(0..=0), from, to: f64::INFINITY };
+            pool.set_maintenance(vec![maintenance.clone()]);
+            let jobspec = JobspecBuilder::new(["true"]).duration(seconds).build().unwrap();
+            let at = pool.comes_too_near(&jobspec, now).unwrap();
+            assert!(at > now && maintenance.concerns(at, seconds), "{now} {from} {seconds}");
+            assert_eq!(pool.comes_too_near(&jobspec, at), None);
         }
     }
 

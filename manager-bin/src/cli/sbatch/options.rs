@@ -72,8 +72,8 @@ options! {
     "clusters" 'M': Value("LIST"), "SBATCH_CLUSTERS", "Clusters";
     "comment": Value("TEXT"), "SBATCH_COMMENT", "Comment";
     "constraint" 'C': Value("LIST"), "SBATCH_CONSTRAINT", "Features that nodes must have: a&b, a|b, (a|b)&!c";
-    "container": Value("PATH"), "SBATCH_CONTAINER", "OCI container bundle";
     "consolidate-segments": Nothing, "", "No effect: where segments are";
+    "container": Value("PATH"), "SBATCH_CONTAINER", "OCI container bundle";
     "contiguous": Nothing, "", "Contiguous nodes";
     "core-spec" 'S': Value("N"), "SBATCH_CORE_SPEC", "Cores kept for the system";
     "cores-per-socket": Value("N"), "", "Cores of each socket";

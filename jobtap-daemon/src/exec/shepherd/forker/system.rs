@@ -16,6 +16,7 @@ use rustix::process::Pid;
 
 use super::progress::PidPlace;
 use super::request::Standard;
+use super::task::NOT_EXECUTED;
 
 /// The number of the last signal.
 const LAST_SIGNAL: c_int = 64;
@@ -132,7 +133,7 @@ extern "C" fn execute(begun: *mut c_void) -> c_int {
         (*begun).run();
         let errno = *libc::__errno_location();
         (&raw mut (*begun).errno).write_volatile(errno);
-        libc::_exit(libc::EXIT_FAILURE)
+        libc::_exit(NOT_EXECUTED)
     }
 }
 

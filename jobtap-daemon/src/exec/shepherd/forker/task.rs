@@ -28,8 +28,8 @@ use super::system::{self, Program, Unexecuted, close_others};
 use crate::open_files::OpenFiles;
 use crate::rlimits::RESOURCES;
 
-/// The exit code of a process that hasn't executed its program. The report says why.
-const NOT_EXECUTED: i32 = 127;
+/// The exit code of a process that hasn't executed its program. The report, or the forker, says why.
+pub(super) const NOT_EXECUTED: i32 = 127;
 
 /// The variable with the number of the file that is the task's PMI socket.
 const PMI_FD: &str = "PMI_FD";

@@ -96,7 +96,10 @@ impl Shepherd {
     /// Whether a child lives, or may live, that belongs to no job. A new process has the environment of its forker until
     /// it executes its program.
     fn has_unknown_child(&self) -> bool {
-        let is_unknown = |pid: Pid| is_alive(pid) && self.job_of(pid).is_none();
+        // A killed process executes nothing any more.
+        let is_unknown = |pid: Pid| {
+            !self.killed_orphans.contains(&pid) && is_alive(pid) && self.job_of(pid).is_none()
+        };
         self.all_orphans().map_or(true, |children| children.into_iter().any(is_unknown))
     }
 }
