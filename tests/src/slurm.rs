@@ -65,6 +65,7 @@ impl Installation {
     pub fn missing_for_plugins(&self) -> Option<String> {
         self.missing().or_else(|| self.missing_for_submissions()).or_else(|| match &self.source {
             Some(source) if source.join(CONTROLLER).exists() => None,
+            _ if self.root.is_some() => Some(format!("{CONTROLLER} beside the root")),
             _ => Some(format!("{CONTROLLER}: run .ci/slurm-source, or set SLURM_SOURCE_DIR")),
         })
     }
@@ -269,7 +270,10 @@ impl Slurm {
     }
 
     fn stop_controller(&mut self) {
-        let pid = self.controller().to_string();
+        let pid = self.controller();
+        // The id 0 means the process group of this test.
+        assert_ne!(pid, 0, "slurmctld has written no process id");
+        let pid = pid.to_string();
         run(Command::new("kill").arg(&pid));
         if let Some(mut controller) = self.controller.take() {
             let _ = controller.wait();

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use jobtap_tests::slurm::{Installation, Slurm};
-use jobtap_tests::{Output, run};
+use jobtap_tests::{Output, run, until};
 
 use super::built::job_submit;
 
@@ -94,8 +94,7 @@ fn requests_are_accepted_refused_rewritten(of: &Installation) {
     submit(&slurm, "late", &[]).says(1, late);
     submit(&slurm, "hang", &[]).says(1, late);
     submit(&slurm, "plain", &[]).says(1, late);
-    std::thread::sleep(Duration::from_millis(1500));
-    submit(&slurm, "plain", &[]).says(0, "");
+    until("the handler has returned", || submit(&slurm, "plain", &[]).code == 0);
 }
 
 fn a_script_and_a_file_follow_each_other(of: &Installation) {

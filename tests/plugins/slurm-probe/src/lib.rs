@@ -72,7 +72,7 @@ impl Limits {
                 ));
             }
             Some("segments") => desc.segment_size = Some(2),
-            Some("hang") => std::thread::sleep(std::time::Duration::from_secs(4)),
+            Some("hang") => std::thread::sleep(std::time::Duration::from_secs(8)),
             _ => {}
         }
         Ok(())
