@@ -92,6 +92,15 @@ fn a_requeued_job_is_submitted_again_and_ends() {
 }
 
 #[test]
+fn a_job_at_a_terminal_is_not_requeued() {
+    let mut m = manager();
+    let stdin = json!({"input": {"stdin": {"type": "service"}}});
+    let id = m.submit(TestJob::new().attribute("shell.options", stdin)).unwrap();
+    let refused = refusal(22, "only batch jobs can be requeued");
+    assert_eq!(ask(&mut m, OWNER, Request::Requeue { id, hold: false }), refused);
+}
+
+#[test]
 fn guests_raise_an_urgency_up_to_the_default_or_what_it_is() {
     let mut m = manager();
     m.scheduling(false).unwrap();

@@ -22,13 +22,19 @@ pub(crate) fn attempts(record: &Record) -> u64 {
     earlier.unwrap_or(0) + 1
 }
 
-/// Submits an identical job with this urgency.
+/// Whether the job's tasks read what its user types, as with `run`: the user waits for this job, and for no other.
+pub(crate) fn is_interactive(jobspec: &Value) -> bool {
+    let stdin = "attributes.system.shell.options.input.stdin.type";
+    path::get(jobspec, stdin).and_then(Value::as_str) == Some("service")
+}
+
+/// Submits an identical job with this urgency, and notes that.
 ///
 /// # Errors
 /// [`JobspecError`] if the jobspec has no room for the note about the first job.
 pub(crate) fn submit_again(
     turn: &mut Turn,
-    record: &Record,
+    record: &mut Record,
     urgency: Urgency,
 ) -> Result<(), JobspecError> {
     let job = &record.job;
@@ -38,5 +44,6 @@ pub(crate) fn submit_again(
     let (of, userid, flags) = (job.id(), job.userid(), job.flags());
     let resubmission = Resubmission { of, userid, urgency, flags, jobspec };
     turn.effects.after.push(Effect::Resubmit(Box::new(resubmission)));
+    record.execution.resubmitted = true;
     Ok(())
 }
