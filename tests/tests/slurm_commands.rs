@@ -134,6 +134,10 @@ fn scontrol_and_sinfo_show_and_change_nodes() {
     assert!(
         refused(&["update", "nodename=n4", "state=drain"]).contains("You must specify a reason")
     );
+    // Without a state it is a note in Slurm: the node must not be drained.
+    assert!(
+        refused(&["update", "nodename=n4", "reason=watch the fan"]).contains("needs a State here")
+    );
     assert!(refused(&["update", "nodename=n4", "weight=3"]).contains("not supported: weight=3"));
     assert!(refused(&["reconfigure"]).contains("use jobtap config reload"));
     assert!(refused(&["show", "node", "n9"]).contains("Node n9 not found"));
@@ -222,7 +226,7 @@ fn the_id_of_an_array_means_all_of_its_jobs() {
     site.run(&["scancel", &array]).ok();
     until("all are canceled", || active().is_empty());
     let array = submit();
-    site.run(&["scancel", &format!("{array}_[0-2]")]).ok();
+    site.run(&["scancel", &format!("{array}_[0,1-2]")]).ok();
     until("three are canceled", || active() == "3");
     site.run(&["cancel", &array]).ok();
     until("all are canceled", || active().is_empty());

@@ -45,7 +45,7 @@ pub(crate) struct ScancelArgs {
     /// Print nothing about jobs that have ended
     #[arg(short = 'Q', long)]
     quiet: bool,
-    /// Send this signal in the place of canceling
+    /// Send this signal instead of canceling
     #[arg(short = 's', long, value_name = "SIGNAL")]
     signal: Option<Signal>,
     /// Only jobs in this state: PENDING or RUNNING

@@ -264,6 +264,9 @@ async fn update_nodes(nodes: &str, mut settings: BTreeMap<String, String>) -> Re
     if let Some((key, value)) = settings.pop_first() {
         return Err(unsupported(&key, &value));
     }
+    let Some(state) = state else {
+        return Err(CliError::failure("NodeName needs a State here: DRAIN or RESUME"));
+    };
     let client = Client::connect().await?;
     let targets = match nodes.eq_ignore_ascii_case("all") {
         true => {
@@ -272,8 +275,8 @@ async fn update_nodes(nodes: &str, mut settings: BTreeMap<String, String>) -> Re
         }
         false => nodes.to_owned(),
     };
-    match state.map(|state| state.to_ascii_lowercase()).as_deref() {
-        Some("drain" | "fail") | None => {
+    match state.to_ascii_lowercase().as_str() {
+        "drain" | "fail" => {
             if reason.as_ref().is_none_or(String::is_empty) {
                 let text =
                     "You must specify a reason when DOWNING or DRAINING a node. Request denied";
@@ -282,15 +285,15 @@ async fn update_nodes(nodes: &str, mut settings: BTreeMap<String, String>) -> Re
             let mode = Some(Drain::OVERWRITE.to_owned());
             client.call(Drain { targets, reason, mode }).await?;
         }
-        Some("resume" | "idle" | "undrain") => {
+        "resume" | "idle" | "undrain" => {
             let mode = Some(Drain::UPDATE.to_owned());
             client.call(Undrain { targets, reason, mode }).await?;
         }
-        Some("down") => {
+        "down" => {
             let text = "state=down is left out here: drain the node, or end its jobs with jobtap resource offline";
             return Err(CliError::failure(text));
         }
-        Some(other) => {
+        other => {
             return Err(CliError::failure(format!("Invalid state: {other}; use DRAIN or RESUME")));
         }
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::fields::{Field, Format};
 use super::job_line::{JobLine, JobState, display, lines, or_null, short_span};
-use super::names::{split, uids};
+use super::names::{split, split_ids, uids};
 use crate::cli::common::arrays::Named;
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
@@ -150,7 +150,7 @@ fn format(args: &SqueueArgs) -> Result<Format<JobLine>, CliError> {
 
 /// The jobs that an option names.
 pub(super) fn named(lists: &[String]) -> Result<Vec<Named>, CliError> {
-    let words = lists.iter().flat_map(|list| split(list));
+    let words = lists.iter().flat_map(|list| split_ids(list));
     words.map(|word| word.parse::<Named>().map_err(CliError::failure)).collect()
 }
 
