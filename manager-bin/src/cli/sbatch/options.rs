@@ -71,9 +71,9 @@ options! {
     "cluster-constraint": Value("LIST"), "", "Features of the cluster";
     "clusters" 'M': Value("LIST"), "SBATCH_CLUSTERS", "Clusters";
     "comment": Value("TEXT"), "SBATCH_COMMENT", "Comment";
+    "consolidate-segments": Nothing, "", "No effect: where segments are";
     "constraint" 'C': Value("LIST"), "SBATCH_CONSTRAINT", "Features that nodes must have: a&b, a|b, (a|b)&!c";
     "container": Value("PATH"), "SBATCH_CONTAINER", "OCI container bundle";
-    "consolidate-segments": Nothing, "", "No effect: where segments are";
     "contiguous": Nothing, "", "Contiguous nodes";
     "core-spec" 'S': Value("N"), "SBATCH_CORE_SPEC", "Cores kept for the system";
     "cores-per-socket": Value("N"), "", "Cores of each socket";
