@@ -17,10 +17,10 @@
 //! slurm-conf = "/etc/slurm/slurm.conf"        # SLURM_CONF
 //! ```
 //!
-//! Scripts get their job in `SLURM_*` variables, and so much that they can call Slurm's commands: the manager's address,
-//! and a `PATH` that begins with those commands. They get no arguments, and a closed standard input. The files that a pattern finds run in reverse alphabetical order, one after the other, and the
-//! first that fails ends the list. A pattern that matches no file is not an error; a path without a pattern
-//! must exist. A script that exceeds its timeout is killed with all that it has started. The output of a
+//! Scripts get their job in `SLURM_*` variables, and what they need to call Slurm's commands: the manager's address, and
+//! a `PATH` that begins with those commands. They get no arguments, and a closed standard input. The files that a
+//! pattern finds run in reverse alphabetical order, one after the other, and the first that fails ends the list. A
+//! pattern that matches no file is not an error; a path without a pattern must exist. A script that exceeds its timeout is killed with all that it has started. The output of a
 //! script is discarded, except for the last line of its standard error, which is logged if the script fails.
 //!
 //! The manager handles failures as for any plugin with the topics `slurm.prolog` and so on. If a prolog
@@ -245,7 +245,8 @@ case $l in
 "exec '$0' "*) ;;
 *) "$0" slurm install "$d" >/dev/null 2>&1 ;;
 esac
-exec /usr/bin/env -i "JOBTAP_URI=$JOBTAP_URI"     "PATH=$d:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" "$@""#;
+exec /usr/bin/env -i "JOBTAP_URI=$JOBTAP_URI" \
+    "PATH=$d:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" "$@""#;
 
 /// The scripts of one context of a job.
 struct Run {
@@ -305,7 +306,10 @@ impl Run {
         limit: Option<f64>,
     ) -> Result<(), ScriptError> {
         let own = std::env::current_exe().unwrap_or_default();
-        let process = Process::new("/bin/sh").args(["-c", LAUNCH]).arg(own.to_string_lossy());
+        let own = own.to_string_lossy();
+        // Linux adds this if the program was replaced, as by an upgrade: the new one serves as well.
+        let own = own.strip_suffix(" (deleted)").unwrap_or(&own);
+        let process = Process::new("/bin/sh").args(["-c", LAUNCH]).arg(own);
         let pairs = variables.iter().map(|(name, value)| format!("{name}={value}"));
         let process = process.args(pairs).arg(script);
         let mut child = self.remote.start_process(process);

@@ -79,6 +79,9 @@ fn squeue_shows_jobs_in_slurms_columns() {
     let heading =
         "             JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)";
     assert_eq!(table.lines().next().unwrap(), heading);
+    // As getopt takes them.
+    let short = ["squeue", "--nohead", "--job", &held, "--accounts=chem", "--form=%i"];
+    assert_eq!(site.run(&short).ok(), held);
     let named = |words: &[&str]| site.run(&[&["squeue", "-h", "-o", "%i"], words].concat()).ok();
     assert_eq!(named(&["-j", &format!("{array}_1")]), format!("{array}_1"));
     assert_eq!(named(&["-j", &array]).lines().count(), 2);
@@ -133,6 +136,10 @@ fn scontrol_and_sinfo_show_and_change_nodes() {
     };
     assert!(
         refused(&["update", "nodename=n4", "state=drain"]).contains("You must specify a reason")
+    );
+    // Without a state it is a note in Slurm: the node must not be drained.
+    assert!(
+        refused(&["update", "nodename=n4", "reason=watch the fan"]).contains("needs a State here")
     );
     assert!(refused(&["update", "nodename=n4", "weight=3"]).contains("not supported: weight=3"));
     assert!(refused(&["reconfigure"]).contains("use jobtap config reload"));
@@ -199,6 +206,22 @@ fn a_requeued_job_runs_again_under_another_id() {
 }
 
 #[test]
+fn a_refusal_ends_neither_the_command_nor_a_job_without_a_word() {
+    let site = Site::start("");
+    let job = site.wrap(&["-n1", "-H"], "true");
+    let hold = site.run(&["scontrol", "release", "999,998", &job]);
+    assert_eq!((hold.code, hold.stderr.lines().count()), (1, 2), "{hold:?}");
+    site.manager.wait(&job, "clean");
+    // It ignores the signal that ends it, so that it is still there when the new job is refused.
+    let job = site.wrap(&["-n1"], "trap '' TERM; while :; do sleep 0.1; done");
+    site.manager.wait(&job, "start");
+    site.manager.jobtap("queue disable --all -m closed").ok();
+    site.run(&["scontrol", "requeue", &job]).ok();
+    let log = || site.manager.jobtap(&format!("job eventlog {job}")).ok();
+    until("the refusal is noted", || log().contains("can't be submitted again"));
+}
+
+#[test]
 fn the_id_of_an_array_means_all_of_its_jobs() {
     let site = Site::start("");
     let active = || site.run(&["squeue", "-h", "-o", "%K"]).ok();
@@ -222,7 +245,7 @@ fn the_id_of_an_array_means_all_of_its_jobs() {
     site.run(&["scancel", &array]).ok();
     until("all are canceled", || active().is_empty());
     let array = submit();
-    site.run(&["scancel", &format!("{array}_[0-2]")]).ok();
+    site.run(&["scancel", &format!("{array}_[0,1-2]")]).ok();
     until("three are canceled", || active() == "3");
     site.run(&["cancel", &array]).ok();
     until("all are canceled", || active().is_empty());
@@ -234,7 +257,10 @@ fn scancel_selects_by_options_and_sends_signals() {
     let one = site.wrap(&["-J", "one", "-n1"], "trap 'exit 3' USR1; while :; do sleep 0.1; done");
     let two = site.wrap(&["-J", "two", "-n1", "-H"], "true");
     site.manager.wait(&one, "start");
-    site.run(&["scancel", "-s", "USR1", &one]).ok();
+    // In Slurm this signals the steps alone, and would end no script.
+    let steps = site.run(&["scancel", "-s", "USR1", &one]);
+    assert!(steps.code == 1 && steps.stderr.contains("use -f to signal"), "{steps:?}");
+    site.run(&["scancel", "-f", "-s", "USR1", &one]).ok();
     site.manager.wait(&one, "clean");
     assert_eq!(site.manager.field(&one, "returncode"), "3");
     site.run(&["scancel", "-n", "two", "-t", "RUNNING"]).ok();

@@ -92,6 +92,40 @@ fn a_requeued_job_is_submitted_again_and_ends() {
 }
 
 #[test]
+fn a_requeued_job_keeps_its_place_in_an_array_and_waits_for_no_job() {
+    /// Knows a dependency that is satisfied.
+    #[derive(Default)]
+    struct Satisfied;
+
+    #[jobtap_plugin(name = "satisfied")]
+    impl Satisfied {
+        #[on("job.dependency.satisfied")]
+        fn accept(&self, _job: &Job) {}
+    }
+
+    let mut m = TestManager::new().plugin::<ByUrgency>().plugin::<Satisfied>().start();
+    let job = TestJob::new().dependency("satisfied:x").attribute("slurm.array_task_id", 3);
+    let id = m.submit(job).unwrap();
+    m.assert_state(id, State::Run);
+    ask(&mut m, OWNER, Request::Requeue { id, hold: false }).unwrap();
+    let again = *m.jobs().iter().max().unwrap();
+    let jobspec = m.job(again).jobspec().value().clone();
+    let at = |key: &str| jobspec.pointer(&format!("/attributes/system/{key}")).cloned();
+    assert_eq!(at("slurm/array_job_id"), Some(json!(id.as_u64())));
+    assert_eq!(at("dependencies"), None);
+    m.assert_state(again, State::Run);
+}
+
+#[test]
+fn a_job_at_a_terminal_is_not_requeued() {
+    let mut m = manager();
+    let stdin = json!({"input": {"stdin": {"type": "service"}}});
+    let id = m.submit(TestJob::new().attribute("shell.options", stdin)).unwrap();
+    let refused = refusal(22, "only batch jobs can be requeued");
+    assert_eq!(ask(&mut m, OWNER, Request::Requeue { id, hold: false }), refused);
+}
+
+#[test]
 fn guests_raise_an_urgency_up_to_the_default_or_what_it_is() {
     let mut m = manager();
     m.scheduling(false).unwrap();

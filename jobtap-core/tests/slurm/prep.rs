@@ -1,5 +1,6 @@
 //! Slurm's prologs and epilogs: when they are called, what waits for them, and what their failure leads to.
 
+use jobtap_core::engine::Request;
 use jobtap_core::plugin::{Plugin, TextError};
 use jobtap_core::prelude::*;
 use jobtap_core::testing::{TestJob, TestManager};
@@ -191,6 +192,45 @@ fn a_failed_controller_prolog_submits_the_job_again_until_it_is_held() {
     assert_eq!(exception(&m, id).1, "prolog: exit code 1; submitted again, held");
     assert_eq!(m.job(successor(&m, id)).urgency(), Urgency::HOLD);
     assert_eq!(drained(&m), "");
+}
+
+/// Requeues the job; the error is the refusal.
+fn requeue(m: &mut TestManager, id: JobId) -> Result<(), String> {
+    let request = m.open_request(TestJob::OWNER.0, Request::Requeue { id, hold: true });
+    m.answered(request).unwrap().map(drop).map_err(|error| error.text)
+}
+
+#[test]
+fn a_job_is_submitted_again_once() {
+    let again = Err("job was requeued already".to_owned());
+    // Its prolog has failed.
+    let mut m = manager();
+    let id = m.submit(TestJob::new()).unwrap();
+    m.end_process("prepare", WaitStatus::from_exit_code(1));
+    m.assert_state(id, State::Cleanup);
+    assert_eq!(requeue(&mut m, id), again);
+    m.crash_and_restart();
+    assert_eq!(requeue(&mut m, id), again);
+    assert_eq!(m.jobs().len(), 2);
+    // It was requeued, while its prolog ran and while its epilog did.
+    let mut m = manager();
+    let id = m.submit(TestJob::new()).unwrap();
+    requeue(&mut m, id).unwrap();
+    assert_eq!(requeue(&mut m, id), again);
+    let mut m = manager();
+    let id = m.submit(TestJob::new()).unwrap();
+    end_well(&mut m, "prepare");
+    end_well(&mut m, "prolog");
+    m.finish(id, 0);
+    requeue(&mut m, id).unwrap();
+    assert_eq!(requeue(&mut m, id), again);
+    m.crash_and_restart();
+    assert_eq!(requeue(&mut m, id), again);
+    end_well(&mut m, "conclude");
+    end_well(&mut m, "epilog");
+    m.assert_state(id, State::Inactive);
+    assert_eq!(m.job(id).result(), Some(JobResult::Completed));
+    assert_eq!(m.jobs().len(), 2);
 }
 
 #[test]

@@ -9,11 +9,9 @@
 //!
 //! A job that its user's terminal is attached to (`run`), or that must not be requeued, only ends.
 
-use serde_json::Value;
-
 use super::perilogs::{self, PerilogEnd};
 use super::pushing;
-use super::resubmission::{attempts, submit_again};
+use super::resubmission::{attempts, is_interactive, submit_again};
 use crate::agenda::{Agenda, Frame, Purpose, Subject, Work};
 use crate::alloc::node_events;
 use crate::api::Level;
@@ -22,7 +20,6 @@ use crate::host::PluginKey;
 use crate::host::PrepFailure;
 use crate::job::{JobId, Urgency};
 use crate::jobs::{Jobs, PrepStage};
-use crate::jobspec::path;
 use crate::plugin::Node;
 use crate::plugin::Perilog;
 use crate::plugins::Plugins;
@@ -142,8 +139,8 @@ pub(crate) fn fail(core: &mut Core, plugin: PluginKey, failure: PrepFailure) {
     }
 }
 
-/// Ends a job whose prolog has failed, and submits it again unless it is interactive or must not be requeued. `held`
-/// says that an administrator has to look at it first.
+/// Ends a job whose prolog has failed, and submits it again unless it is interactive, must not be requeued, or was
+/// requeued already. `held` says that an administrator has to look at it first.
 fn end_job(turn: &mut Turn, jobs: &mut Jobs, id: JobId, held: bool, why: &str) {
     let Some(record) = jobs.get_mut(id) else { return };
     if std::mem::replace(&mut record.execution.prep, PrepStage::Failed) == PrepStage::Failed {
@@ -155,7 +152,7 @@ fn end_job(turn: &mut Turn, jobs: &mut Jobs, id: JobId, held: bool, why: &str) {
     if is_interactive(document.value()) {
         return jobs.raise_fatal(turn, id, "prolog", &format!("{why}; job killed"));
     }
-    if !may_requeue {
+    if !may_requeue || record.execution.resubmitted {
         return jobs.raise_fatal(turn, id, "prolog", why);
     }
     let held = held || attempts(record) > ATTEMPTS;
@@ -166,12 +163,6 @@ fn end_job(turn: &mut Turn, jobs: &mut Jobs, id: JobId, held: bool, why: &str) {
     }
     let held = if held { ", held" } else { "" };
     jobs.raise_fatal(turn, id, "prolog", &format!("{why}; submitted again{held}"));
-}
-
-/// Whether the job's tasks read what its user types, as with `run`: the user waits for this job, and for no other.
-fn is_interactive(jobspec: &Value) -> bool {
-    let stdin = "attributes.system.shell.options.input.stdin.type";
-    path::get(jobspec, stdin).and_then(Value::as_str) == Some("service")
 }
 
 /// Whether a topic is one of Slurm's prologs and epilogs.

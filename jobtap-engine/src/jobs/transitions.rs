@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::allocation::ResourceOrigin;
-use super::execution::Phase;
+use super::execution::{Phase, says_resubmitted};
 use super::record::Record;
 use crate::eventlog::{
     Allocated, Context, ContextError, Event, EventEntry, Name, Raised, Submitted,
@@ -264,6 +264,7 @@ impl Record {
         if self.exception.as_ref().is_none_or(is_worse) {
             *self.exception = Some(Arc::clone(entry));
         }
+        self.execution.resubmitted |= says_resubmitted(raised);
         if !raised.is_fatal() || matches!(state, State::Cleanup | State::Inactive) {
             return Ok(false);
         }

@@ -244,7 +244,7 @@ impl Tres {
                 "gres/gpu" => found.gpus = Some(count),
                 // GPUs with a type count again in the sum above, if the list has it.
                 typed if typed.starts_with("gres/gpu:") => {
-                    of_types = Some(of_types.unwrap_or(0) + count);
+                    of_types = Some(count.saturating_add(of_types.unwrap_or(0)));
                 }
                 _ => {}
             }
@@ -264,7 +264,10 @@ impl Tres {
             }
         });
         let gpus: Vec<u64> = gpus.collect();
-        Self { gpus: (!gpus.is_empty()).then(|| gpus.iter().sum()), ..Self::default() }
+        Self {
+            gpus: (!gpus.is_empty()).then(|| gpus.iter().copied().fold(0, u64::saturating_add)),
+            ..Self::default()
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jobtap_core::engine::{Cred, Request, Resubmission, Submission};
 use jobtap_core::jobspec::{Jobspec, path};
 use jobtap_core::plugin::Level;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
 use crate::daemon::engine::{EngineHandle, answered};
@@ -15,7 +15,8 @@ use crate::daemon::records::Records;
 use crate::rpc::RpcError;
 use crate::store::request;
 
-/// Begins to submit a job again, on `runtime`. The engine responds later; the log says if it refuses.
+/// Begins to submit a job again, on `runtime`. The engine responds later; if it refuses, the log and a memo of the job
+/// say so.
 pub(super) fn resubmit(
     engine: &EngineHandle,
     records: &Records,
@@ -36,6 +37,11 @@ pub(super) fn resubmit(
         };
         if let Some(error) = refused {
             log.write(Level::Error, &format!("{of}: can't be submitted again: {error}"));
+            let memo = json!({"requeue": format!("can't be submitted again: {error}")});
+            let memo = memo.as_object().cloned().unwrap_or_default();
+            // A job that is inactive by now takes no memo.
+            let request = Request::Memo { id: of, volatile: false, memo };
+            let _ = answered(engine.request(cred, request)).await;
         }
     }));
 }

@@ -119,9 +119,11 @@ impl Column {
         crate::shown::in_line(&(self.value)(row, zone)).into_owned()
     }
 
-    /// A text, padded or cut to the column's width. A cut text ends in `+`.
+    /// A text, padded or cut to the column's width. A cut text ends in `+`. An id is never cut: a part of it names
+    /// another job.
     pub(super) fn fit(&self, text: &str) -> String {
-        fit(text, self.width, self.left)
+        let least = if self.name.starts_with("JobID") { text.chars().count() } else { 0 };
+        fit(text, self.width.max(least), self.left)
     }
 
     /// The heading, cut to the column's width.
@@ -292,9 +294,9 @@ mod tests {
 
     #[test]
     fn columns_have_widths() {
-        let columns = chosen("jobid%4,user%-6,State", Ids::Own).unwrap();
+        let columns = chosen("uid%4,user%-6,State,jobid%4", Ids::Own).unwrap();
         let fit: Vec<String> = columns.iter().map(|column| column.fit("abcde")).collect();
-        assert_eq!(fit, ["abc+", "abcde ", "     abcde"]);
+        assert_eq!(fit, ["abc+", "abcde ", "     abcde", "abcde"]);
         for (format, refusal) in [
             ("jobid,nosuch", "there is no column 'nosuch'; --helpformat lists them"),
             ("jobid%x", "'jobid%x': the width is a number from 1 to 4096"),

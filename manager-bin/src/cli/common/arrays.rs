@@ -149,7 +149,8 @@ impl Named {
         };
         let parts = parts(client, self.id).await;
         let job = |index: &u32| {
-            let part = parts.iter().find(|part| part.index == *index);
+            // A requeued job has the index of the one that it replaces.
+            let part = parts.iter().rev().find(|part| part.index == *index);
             let missing = || {
                 CliError::failure(format!("{self}: there is no job {}_{index}", self.id.as_u64()))
             };
@@ -237,9 +238,6 @@ async fn parts(client: &Client, first: JobId) -> Vec<Part> {
                 found.push(Part { id: *id, index: place.index });
             }
         }
-        if found.len() > others {
-            break;
-        }
     }
     found
 }
@@ -301,7 +299,7 @@ mod tests {
         // Not in Slurm's form: this job alone.
         assert_eq!(named("0x7"), [true, false, false]);
         for (text, wrong) in [
-            ("7_x", "Invalid job id: 7_x: 'x' is no index: use N, N-M or N-M:STEP"),
+            ("7_x", "Invalid job id: 7_x: 'x' is not an index: use N, N-M or N-M:STEP"),
             ("a b", "Invalid job id: a b"),
             ("_3", "Invalid job id: _3"),
         ] {

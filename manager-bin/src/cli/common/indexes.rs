@@ -21,7 +21,7 @@ pub(in crate::cli) struct Indexes {
 pub(in crate::cli) enum IndexError {
     #[error("'{0}' after % must be a number above 0")]
     AtOnce(String),
-    #[error("'{0}' is no index: use N, N-M or N-M:STEP")]
+    #[error("'{0}' is not an index: use N, N-M or N-M:STEP")]
     NoIndex(String),
     #[error("index {0} is larger than {LARGEST}")]
     TooLarge(u32),
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_index() {
+    fn refuses_what_is_not_an_index() {
         for text in ["", "a", "1-", "3-1", "1-5:0", "1:2", "1%0", "1%", "-1", "5000000", "0-20000"]
         {
             assert!(Indexes::parse(text).is_err(), "{text}");

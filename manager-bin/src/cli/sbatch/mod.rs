@@ -1,5 +1,5 @@
-//! `sbatch`, and `srun` with the same options: submits a batch script with the options of Slurm's command of this name, through Slurm's
-//! description of a request.
+//! `sbatch`, and `srun` with the same options: submits a batch script with the options of Slurm's command of this name,
+//! through Slurm's description of a request.
 //!
 //! Options come from the script, the environment and the command line, in this order; the last one counts. They are
 //! turned into a [`JobDescriptor`](jobtap_core::slurm::JobDescriptor), and that into the jobspec. A job array is one

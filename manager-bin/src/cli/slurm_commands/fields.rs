@@ -26,6 +26,9 @@ pub(super) enum FormatError {
     Open,
 }
 
+/// The fields that are never cut: a part of an id names another job.
+const WHOLE: [&str; 3] = ["jobarrayid", "jobid", "arrayjobid"];
+
 /// The width of a field of `-O` that gives none.
 const WIDTH: usize = 20;
 
@@ -105,8 +108,10 @@ impl<R> Format<R> {
             Piece::Text(text) => text.clone(),
             Piece::Field { field, width, right } => {
                 let text = crate::shown::in_line(&value(field)).into_owned();
+                let is_whole = field.names.iter().any(|name| WHOLE.contains(name));
                 match width {
                     None => text,
+                    Some(width) if is_whole => fit(&text, text.len().max(*width), *right),
                     Some(width) => fit(&text, *width, *right),
                 }
             }
@@ -152,7 +157,8 @@ mod tests {
         let format = Format::letters("%.6i|%4j|%j.", FIELDS).unwrap();
         assert_eq!(format.heading(), " JOBID|NAME|NAME.");
         assert_eq!(format.line(&(12, "abcdef")), "    12|abcd|abcdef.");
-        assert_eq!(format.line(&(1_234_567, "a\nb")), "123456|a\\nb|a\\nb.");
+        // A name is cut, an id is not.
+        assert_eq!(format.line(&(1_234_567, "a\nbcd")), "1234567|a\\u0|a\\u000abcd.");
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! has written itself are overwritten.
 
 use std::fs;
-use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -37,10 +37,16 @@ enum InstallError {
 
 /// Runs the command. Returns what it prints.
 pub(in crate::cli) fn install(args: &InstallArgs) -> Result<String, CliError> {
-    let program = std::env::current_exe()?;
+    let program = path_now(std::env::current_exe()?);
     write_all(&args.directory, &program).map_err(CliError::failure)?;
     let names = NAMES.join(", ");
     Ok(format!("{}: {names}\n", args.directory.display()))
+}
+
+/// The path at which the program is now. Linux adds a word to that of one which was replaced, as by an upgrade.
+fn path_now(program: PathBuf) -> PathBuf {
+    let now = program.to_str().and_then(|text| text.strip_suffix(" (deleted)")).map(PathBuf::from);
+    now.unwrap_or(program)
 }
 
 fn write_all(directory: &Path, program: &Path) -> Result<(), InstallError> {
@@ -63,12 +69,24 @@ fn write_all(directory: &Path, program: &Path) -> Result<(), InstallError> {
         // Complete from the beginning: a prolog may be running the old one, and another may call it now.
         let new = directory.join(format!(".{name}.{}", std::process::id()));
         let text = format!("#!/bin/sh\n{MARK}\nexec '{quoted}' {name} \"$@\"\n");
-        fs::write(&new, text).map_err(failed(&new))?;
-        let mode = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(&new, mode).map_err(failed(&new))?;
-        fs::rename(&new, &path).map_err(failed(&path))?;
+        let mut file = create(&new).map_err(failed(&new))?;
+        let written = file
+            .write_all(text.as_bytes())
+            // Whatever the umask is.
+            .and_then(|()| file.set_permissions(fs::Permissions::from_mode(0o755)))
+            .and_then(|()| fs::rename(&new, &path));
+        if let Err(error) = written {
+            let _ = fs::remove_file(&new);
+            return Err(InstallError::File(path, error));
+        }
     }
     Ok(())
+}
+
+/// Makes a file that doesn't exist yet: whoever else may write to the directory must not choose by a link what is
+/// written to.
+fn create(path: &Path) -> io::Result<fs::File> {
+    fs::OpenOptions::new().write(true).create_new(true).mode(0o755).open(path)
 }
 
 #[cfg(test)]
@@ -89,5 +107,20 @@ mod tests {
         assert!(refused.contains("sinfo: exists and wasn't made"), "{refused}");
         let text = fs::read_to_string(bin.join("sacct")).unwrap();
         assert!(text.contains("/opt/jobtap"), "nothing was written: {text}");
+    }
+
+    #[test]
+    fn a_program_that_was_replaced_is_called_by_its_path() {
+        assert_eq!(path_now("/bin/jobtap (deleted)".into()), Path::new("/bin/jobtap"));
+        assert_eq!(path_now("/bin/jobtap".into()), Path::new("/bin/jobtap"));
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_a_new_file_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (target, link) = (dir.path().join("target"), dir.path().join("link"));
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        assert_eq!(create(&link).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert!(!target.exists());
     }
 }

@@ -12,6 +12,7 @@ use crate::cli::common::arrays::{Place, jobspecs};
 use crate::cli::common::message::CliError;
 use crate::cli::jobs::row::{DisplayContext, JobRow};
 use crate::client::Client;
+use crate::rpc::services::job_list::ListId;
 
 /// What Slurm shows for a text that isn't set.
 pub(super) const NULL: &str = "(null)";
@@ -118,6 +119,17 @@ pub(super) async fn lines(client: &Client, jobs: Vec<Value>) -> Result<Vec<JobLi
         request: jobspec.as_ref().map(JobDescriptor::from_jobspec),
     });
     Ok(lines.collect())
+}
+
+/// Whether each of some jobs is inactive. One that isn't known is not.
+pub(super) async fn inactive(client: &Client, ids: &[JobId]) -> Vec<bool> {
+    let requests = ids.iter().map(|id| ListId { id: *id, attrs: &["state"] });
+    let is_inactive = |job: &Value| {
+        let state = job.get("state").cloned().map(serde_json::from_value);
+        matches!(state, Some(Ok(State::Inactive)))
+    };
+    let found = client.call_all(requests).await.into_iter();
+    found.map(|found| found.is_ok_and(|found| is_inactive(&found.job))).collect()
 }
 
 fn restarts(jobspec: &Value) -> Option<u64> {

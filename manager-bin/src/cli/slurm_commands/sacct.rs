@@ -13,6 +13,7 @@ const COMMAND: &str = "sacct";
 /// Options of `sacct`.
 #[derive(Debug, clap::Args)]
 #[command(
+    infer_long_args = true,
     args_override_self = true,
     after_help = "Left out: steps (their lines and fields), -B, -c, -f, reservations and clusters."
 )]

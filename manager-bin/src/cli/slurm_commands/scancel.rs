@@ -2,18 +2,19 @@
 
 use std::process::ExitCode;
 
-use jobtap_core::job::{JobId, Signal, State, StateSet};
+use jobtap_core::job::{JobId, Signal, StateSet};
+use jobtap_core::slurm::JobDescriptor;
 use serde_json::Value;
 
-use super::job_line::{JobLine, JobState, display, lines};
+use super::job_line::{JobLine, JobState, display, inactive, lines};
 use super::names::{split, uids};
 use super::squeue::named;
-use crate::cli::common::arrays::Named;
+use crate::cli::common::arrays::{Named, jobspecs};
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
 use crate::client::Client;
-use crate::rpc::services::job_list::{ALL, Constraint, List, ListId};
+use crate::rpc::services::job_list::{ALL, Constraint, List};
 use crate::rpc::services::job_manager::{Kill, Raise};
 
 const COMMAND: &str = "scancel";
@@ -21,13 +22,14 @@ const COMMAND: &str = "scancel";
 /// Options and arguments of `scancel`.
 #[derive(Debug, clap::Args)]
 #[command(
+    infer_long_args = true,
     after_help = "Left out: single steps (ID.STEP), -b, -i, --sibling, reservations and clusters."
 )]
 pub(crate) struct ScancelArgs {
     /// Only jobs of these accounts
     #[arg(short = 'A', long, value_name = "ACCOUNT,..")]
     account: Option<String>,
-    /// With --signal: the script too, as always here
+    /// With --signal: to a batch script too, without which such a job gets no signal here
     #[arg(short = 'f', long)]
     full: bool,
     /// Only the user's own jobs
@@ -45,7 +47,7 @@ pub(crate) struct ScancelArgs {
     /// Print nothing about jobs that have ended
     #[arg(short = 'Q', long)]
     quiet: bool,
-    /// Send this signal in the place of canceling
+    /// Send this signal instead of canceling
     #[arg(short = 's', long, value_name = "SIGNAL")]
     signal: Option<Signal>,
     /// Only jobs in this state: PENDING or RUNNING
@@ -69,24 +71,48 @@ pub(crate) fn run(args: ScancelArgs) -> ExitCode {
         if named.is_empty() && !args.selects() {
             return Err(CliError::failure("No job identification provided"));
         }
-        let ids = match args.selects() {
-            true => args.selected(&client, &named).await?,
-            false => args.active(&client, &named).await?,
+        let (mut ids, missing) = match args.selects() {
+            true => (args.selected(&client, &named).await?, false),
+            false => args.active(&client, &named).await,
         };
+        let signal = args.signal.filter(|signal| *signal != Signal::KILL);
+        let batch = match signal {
+            Some(_) if !args.full => batch_jobs(&client, &ids).await,
+            _ => Vec::new(),
+        };
+        for id in &batch {
+            let text = format!(
+                "Kill job error on job id {}: steps alone get no signal here: use -f to signal the batch script too",
+                id.as_u64()
+            );
+            session::print_error(COMMAND, Family::Slurm, &text);
+        }
+        ids.retain(|id| !batch.contains(id));
         if args.verbose > 0 {
             for id in &ids {
                 session::print_message(&format!("{COMMAND}: Terminating job {}", id.as_u64()));
             }
         }
-        let failed = match args.signal {
-            Some(signal) if signal != Signal::KILL => {
+        let failed = match signal {
+            Some(signal) => {
                 let signum = signal.number().into();
                 failures(&client, &ids, |id| Kill { id, signum }).await
             }
-            _ => failures(&client, &ids, |id| Raise::cancel(id, String::new())).await,
+            None => failures(&client, &ids, |id| Raise::cancel(id, String::new())).await,
         };
-        Ok(u8::from(failed))
+        Ok(u8::from(failed || missing || !batch.is_empty()))
     })
+}
+
+/// Those of the jobs that are batch scripts.
+async fn batch_jobs(client: &Client, ids: &[JobId]) -> Vec<JobId> {
+    let is_batch = |jobspec: &Option<Value>| {
+        let jobspec = jobspec.as_ref().map(JobDescriptor::from_jobspec);
+        jobspec.is_some_and(|request| request.script.is_some())
+    };
+    let jobspecs = jobspecs(client, ids).await;
+    let of_jobs = ids.iter().zip(&jobspecs).filter(|(_, jobspec)| is_batch(jobspec));
+    of_jobs.map(|(id, _)| *id).collect()
 }
 
 /// Sends a request for each job, and prints the refusals. Returns true if there were any.
@@ -156,27 +182,29 @@ impl ScancelArgs {
         Ok(jobs.iter().filter(chosen).map(|job| job.row.id).collect())
     }
 
-    /// The named jobs that are active. As in Slurm, a job that has ended is only worth a message.
-    async fn active(&self, client: &Client, named: &[Named]) -> Result<Vec<JobId>, CliError> {
-        let mut active = Vec::new();
+    /// The named jobs that are active, and whether an array doesn't have a named job. As in Slurm, a job that has ended
+    /// is only worth a message.
+    async fn active(&self, client: &Client, named: &[Named]) -> (Vec<JobId>, bool) {
+        let (mut active, mut failed) = (Vec::new(), false);
         for named in named {
-            let ids = named.jobs(client).await?;
-            let requests = ids.iter().map(|id| ListId { id: *id, attrs: &["state"] });
-            let mut known = 0;
-            for (id, found) in ids.iter().zip(client.call_all(requests).await) {
-                let state = found.ok().and_then(|found| found.job.get("state").cloned());
-                match state.and_then(|state| serde_json::from_value(state).ok()) {
-                    Some(State::Inactive) => known += 1,
-                    _ => active.push(*id),
+            let ids = match named.jobs(client).await {
+                Ok(ids) => ids,
+                Err(error) => {
+                    session::print_error(COMMAND, Family::Slurm, &error.text);
+                    failed = true;
+                    continue;
                 }
-            }
-            if known > 0 && known == ids.len() && !self.quiet {
+            };
+            let inactive = inactive(client, &ids).await;
+            let of_word = ids.iter().zip(&inactive).filter(|(_, inactive)| !**inactive);
+            active.extend(of_word.map(|(id, _)| *id));
+            if !inactive.contains(&false) && !self.quiet {
                 let text = format!(
                     "Kill job error on job id {named}: Job/step already completing or completed"
                 );
                 session::print_error(COMMAND, Family::Slurm, &text);
             }
         }
-        Ok(active)
+        (active, failed)
     }
 }

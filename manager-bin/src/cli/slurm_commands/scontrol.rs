@@ -9,7 +9,7 @@ use jobtap_core::resource::Hostlist;
 use jobtap_core::slurm::minutes_of;
 use serde_json::{Map, Value, json};
 
-use super::job_line::lines;
+use super::job_line::{inactive, lines};
 use super::nodes::{Cluster, hostlist};
 use super::show;
 use super::squeue::named;
@@ -17,7 +17,7 @@ use crate::cli::common::arrays::Named;
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
-use crate::client::Client;
+use crate::client::{Client, RpcError};
 use crate::files::input;
 use crate::rpc::services::job_list::{ALL, List, ListId};
 use crate::rpc::services::job_manager::{GetUptime, Requeue, SetUrgency, Update};
@@ -27,7 +27,9 @@ const COMMAND: &str = "scontrol";
 
 /// Options and words of `scontrol`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    infer_long_args = true,
+    after_help = "\
 Words:
   show hostnames|hostlist|hostlistsorted [HOSTS]
   show job|node|partition [NAME]
@@ -37,7 +39,8 @@ Words:
   ping, version
 
 Left out: create, delete, reconfigure, shutdown, reboot, suspend, resume, top, notify, write, show of anything else, and
-the interactive mode. A requeued job gets an id of its own.")]
+the interactive mode. A requeued job gets an id of its own."
+)]
 pub(crate) struct ScontrolArgs {
     /// Everything, as always here
     #[arg(short = 'a', long)]
@@ -63,11 +66,13 @@ pub(crate) fn run(args: ScontrolArgs) -> ExitCode {
         let Some((keyword, rest)) = words.split_first() else { return Ok(0u8) };
         match (keyword.to_ascii_lowercase().as_str(), rest) {
             ("show", [entity, rest @ ..]) => return show(&args, entity, rest).await,
-            ("update", settings @ [_, ..]) => update(settings).await?,
-            ("hold" | "uhold" | "holdu", ids @ [_, ..]) => urgency(ids, Urgency::HOLD).await?,
-            ("release", ids @ [_, ..]) => urgency(ids, Urgency::DEFAULT).await?,
-            ("requeue", ids @ [_, ..]) => requeue(ids, false).await?,
-            ("requeuehold", ids @ [_, ..]) => requeue(ids, true).await?,
+            ("update", settings @ [_, ..]) => return update(settings).await,
+            ("hold" | "uhold" | "holdu", ids @ [_, ..]) => {
+                return urgency(ids, Urgency::HOLD).await;
+            }
+            ("release", ids @ [_, ..]) => return urgency(ids, Urgency::DEFAULT).await,
+            ("requeue", ids @ [_, ..]) => return requeue(ids, false).await,
+            ("requeuehold", ids @ [_, ..]) => return requeue(ids, true).await,
             ("ping", []) => {
                 Client::connect().await?.call(GetUptime {}).await?;
                 let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -121,37 +126,88 @@ fn left_out(keyword: &str) -> CliError {
     })
 }
 
+/// What `show` shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    Hostnames,
+    Hostlist,
+    SortedHostlist,
+    Jobs,
+    Nodes,
+    Partitions,
+}
+
+impl Shown {
+    /// The words, each with the number of characters that are enough to name it.
+    const WORDS: [(&str, usize, Self); 9] = [
+        ("hostnames", 5, Self::Hostnames),
+        ("hostlist", 5, Self::Hostlist),
+        ("hostlistsorted", 9, Self::SortedHostlist),
+        ("jobs", 1, Self::Jobs),
+        ("jobids", 4, Self::Jobs),
+        ("nodes", 1, Self::Nodes),
+        ("nodename", 5, Self::Nodes),
+        ("partitions", 1, Self::Partitions),
+        ("partitionname", 10, Self::Partitions),
+    ];
+
+    /// What a word or its beginning names.
+    fn named(word: &str) -> Option<Self> {
+        let is = |(full, least, _): &&(&str, usize, Self)| {
+            word.len() >= *least && full.starts_with(word)
+        };
+        Self::WORDS.iter().find(is).map(|(_, _, shown)| *shown)
+    }
+}
+
+/// The words of Slurm that name nothing here.
+const NOT_SHOWN: [&str; 15] = [
+    "aliases",
+    "assoc_mgr",
+    "bbstat",
+    "burstbuffer",
+    "config",
+    "daemons",
+    "dwstat",
+    "federation",
+    "frontend",
+    "licenses",
+    "reservation",
+    "slurmd",
+    "step",
+    "steps",
+    "topology",
+];
+
 async fn show(args: &ScontrolArgs, entity: &str, rest: &[&str]) -> Result<u8, CliError> {
-    let entity = entity.to_ascii_lowercase();
-    let text = match (entity.as_str(), rest) {
-        ("hostnames" | "hostname", _) => {
+    // `show job=7` is `show job 7`.
+    let (word, value) = entity.split_once('=').unzip();
+    let word = word.unwrap_or(entity).to_ascii_lowercase();
+    let rest: Vec<&str> = value.into_iter().chain(rest.iter().copied()).collect();
+    let text = match (Shown::named(&word), rest.as_slice()) {
+        (Some(Shown::Hostnames), rest) => {
             let hosts = hosts(rest)?;
             hosts.iter().map(|host| format!("{host}\n")).collect()
         }
-        ("hostlist", [_, ..]) => format!("{}\n", compact(&hosts(rest)?)),
-        ("hostlistsorted", [_, ..]) => {
+        (Some(Shown::Hostlist), rest @ [_, ..]) => format!("{}\n", compact(&hosts(rest)?)),
+        (Some(Shown::SortedHostlist), rest @ [_, ..]) => {
             let mut hosts = hosts(rest)?;
             hosts.sort();
             format!("{}\n", compact(&hosts))
         }
-        ("job" | "jobs" | "jobid" | "jobids", ids) => jobs(args, ids).await?,
-        ("node" | "nodes" | "nodename", names) => nodes(args, names).await?,
-        ("partition" | "partitions" | "partitionname", names) => partitions(args, names).await?,
-        ("hostlist" | "hostlistsorted", []) => {
+        (Some(Shown::Jobs), ids) => jobs(args, ids).await?,
+        (Some(Shown::Nodes), names) => nodes(args, names).await?,
+        (Some(Shown::Partitions), names) => partitions(args, names).await?,
+        (Some(Shown::Hostlist | Shown::SortedHostlist), []) => {
             return Err(CliError::failure("invalid encode argument"));
         }
-        (
-            word @ ("aliases" | "assoc_mgr" | "bbstat" | "burstbuffer" | "config" | "daemons"
-            | "dwstat" | "federation" | "frontend" | "licenses" | "reservation" | "slurmd"
-            | "step" | "steps" | "topology"),
-            _,
-        ) => {
+        (None, _) if NOT_SHOWN.contains(&word.as_str()) => {
             let text = format!(
                 "show {word} is left out here: there are job, node, partition and hostnames"
             );
             return Err(CliError::failure(text));
         }
-        (word, _) => {
+        (None, _) => {
             return Err(CliError::failure(format!("invalid entity:{word} for keyword:show")));
         }
     };
@@ -247,10 +303,11 @@ fn settings(words: &[&str]) -> Result<BTreeMap<String, String>, CliError> {
     words.iter().map(setting).collect()
 }
 
-async fn update(words: &[&str]) -> Result<(), CliError> {
+async fn update(words: &[&str]) -> Result<u8, CliError> {
     let mut settings = settings(words)?;
     if let Some(nodes) = settings.remove("nodename") {
-        return update_nodes(&nodes, settings).await;
+        update_nodes(&nodes, settings).await?;
+        return Ok(0);
     }
     if let Some(id) = settings.remove("jobid").or_else(|| settings.remove("job")) {
         return update_jobs(&id, settings).await;
@@ -264,6 +321,9 @@ async fn update_nodes(nodes: &str, mut settings: BTreeMap<String, String>) -> Re
     if let Some((key, value)) = settings.pop_first() {
         return Err(unsupported(&key, &value));
     }
+    let Some(state) = state else {
+        return Err(CliError::failure("NodeName needs a State here: DRAIN or RESUME"));
+    };
     let client = Client::connect().await?;
     let targets = match nodes.eq_ignore_ascii_case("all") {
         true => {
@@ -272,8 +332,8 @@ async fn update_nodes(nodes: &str, mut settings: BTreeMap<String, String>) -> Re
         }
         false => nodes.to_owned(),
     };
-    match state.map(|state| state.to_ascii_lowercase()).as_deref() {
-        Some("drain" | "fail") | None => {
+    match state.to_ascii_lowercase().as_str() {
+        "drain" | "fail" => {
             if reason.as_ref().is_none_or(String::is_empty) {
                 let text =
                     "You must specify a reason when DOWNING or DRAINING a node. Request denied";
@@ -282,22 +342,22 @@ async fn update_nodes(nodes: &str, mut settings: BTreeMap<String, String>) -> Re
             let mode = Some(Drain::OVERWRITE.to_owned());
             client.call(Drain { targets, reason, mode }).await?;
         }
-        Some("resume" | "idle" | "undrain") => {
+        "resume" | "idle" | "undrain" => {
             let mode = Some(Drain::UPDATE.to_owned());
             client.call(Undrain { targets, reason, mode }).await?;
         }
-        Some("down") => {
+        "down" => {
             let text = "state=down is left out here: drain the node, or end its jobs with jobtap resource offline";
             return Err(CliError::failure(text));
         }
-        Some(other) => {
+        other => {
             return Err(CliError::failure(format!("Invalid state: {other}; use DRAIN or RESUME")));
         }
     }
     Ok(())
 }
 
-async fn update_jobs(list: &str, settings: BTreeMap<String, String>) -> Result<(), CliError> {
+async fn update_jobs(list: &str, settings: BTreeMap<String, String>) -> Result<u8, CliError> {
     let client = Client::connect().await?;
     let mut updates: Map<String, Value> = Map::new();
     let mut urgency = None;
@@ -330,17 +390,19 @@ async fn update_jobs(list: &str, settings: BTreeMap<String, String>) -> Result<(
             _ => return Err(unsupported(&key, &value)),
         }
     }
-    for id in jobs_named(&client, &[list]).await? {
+    each_job(&client, &[list], async |id| {
         if !updates.is_empty() {
             let response = client.call(Update { id, updates: updates.clone() }).await;
-            let updated = session::print_refusal_messages(COMMAND, response)?;
+            let response = session::print_refusal_messages(COMMAND, response);
+            let updated = response.map_err(|error| for_job(id, error))?;
             session::print_plugin_messages(COMMAND, &updated.messages);
         }
-        if let Some(urgency) = urgency {
-            set_urgency(&client, id, urgency).await?;
+        match urgency {
+            Some(urgency) => set_urgency(&client, id, urgency).await,
+            None => Ok(()),
         }
-    }
-    Ok(())
+    })
+    .await
 }
 
 fn unsupported(key: &str, value: &str) -> CliError {
@@ -360,30 +422,64 @@ async fn jobs_named(client: &Client, words: &[&str]) -> Result<Vec<JobId>, CliEr
     Ok(ids)
 }
 
-async fn urgency(words: &[&str], urgency: Urgency) -> Result<(), CliError> {
-    let client = Client::connect().await?;
-    for id in jobs_named(&client, words).await? {
-        set_urgency(&client, id, urgency).await?;
+/// Acts on each of the jobs that some words name, except for those of an array that are inactive. A refusal is printed,
+/// and the others follow. Returns the exit code.
+async fn each_job(
+    client: &Client,
+    words: &[&str],
+    act: impl AsyncFn(JobId) -> Result<(), CliError>,
+) -> Result<u8, CliError> {
+    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    let mut code = 0;
+    let mut check = |done: Result<(), CliError>| {
+        if let Err(error) = done {
+            session::print_error(COMMAND, Family::Slurm, &error.text);
+            code = 1;
+        }
+    };
+    for named in &named(&words)? {
+        let ids = match named.jobs(client).await {
+            Ok(ids) => ids,
+            Err(error) => {
+                check(Err(error));
+                continue;
+            }
+        };
+        let inactive = inactive(client, &ids).await;
+        let skips = inactive.contains(&false);
+        for (id, inactive) in ids.into_iter().zip(inactive) {
+            if !(skips && inactive) {
+                check(act(id).await);
+            }
+        }
     }
-    Ok(())
+    Ok(code)
+}
+
+fn for_job(id: JobId, error: RpcError) -> CliError {
+    CliError::failure(format!("{error} for job {}", id.as_u64()))
+}
+
+async fn urgency(words: &[&str], urgency: Urgency) -> Result<u8, CliError> {
+    let client = Client::connect().await?;
+    each_job(&client, words, async |id| set_urgency(&client, id, urgency).await).await
 }
 
 async fn set_urgency(client: &Client, id: JobId, urgency: Urgency) -> Result<(), CliError> {
     let urgency = urgency.value().into();
     let response = client.call(SetUrgency { id, urgency }).await;
-    let refused = |error| CliError::failure(format!("{error} for job {}", id.as_u64()));
-    let response = session::print_refusal_messages(COMMAND, response).map_err(refused)?;
+    let response = session::print_refusal_messages(COMMAND, response);
+    let response = response.map_err(|error| for_job(id, error))?;
     session::print_plugin_messages(COMMAND, &response.messages);
     Ok(())
 }
 
-async fn requeue(words: &[&str], hold: bool) -> Result<(), CliError> {
+async fn requeue(words: &[&str], hold: bool) -> Result<u8, CliError> {
     let client = Client::connect().await?;
-    for id in jobs_named(&client, words).await? {
-        let refused = |error| CliError::failure(format!("{error} for job {}", id.as_u64()));
-        client.call(Requeue { id, hold }).await.map_err(refused)?;
-    }
-    Ok(())
+    each_job(&client, words, async |id| {
+        client.call(Requeue { id, hold }).await.map(drop).map_err(|error| for_job(id, error))
+    })
+    .await
 }
 
 #[cfg(test)]
@@ -397,6 +493,23 @@ mod tests {
             "reconfigure is left out here: use jobtap config reload"
         );
         assert_eq!(left_out("foo").text, "invalid keyword: foo");
+    }
+
+    #[test]
+    fn what_is_shown_may_be_abbreviated() {
+        let named =
+            ["hostn", "part", "job", "jobid", "n", "hostlist", "hostlists"].map(Shown::named);
+        let wanted = [
+            Shown::Hostnames,
+            Shown::Partitions,
+            Shown::Jobs,
+            Shown::Jobs,
+            Shown::Nodes,
+            Shown::Hostlist,
+            Shown::SortedHostlist,
+        ];
+        assert_eq!(named, wanted.map(Some));
+        assert_eq!(["host", "jobx", ""].map(Shown::named), [None; 3]);
     }
 
     #[test]

@@ -8,9 +8,12 @@ use crate::rpc::services::queue::Queue;
 /// An entity: its lines, each of which has several keys.
 pub(super) type Entity = Vec<String>;
 
-/// The text of entities: their lines indented below each other, or with `one_line` one line each.
+/// The text of entities: their lines indented below each other, or with `one_line` one line each. What users have
+/// written, such as a name with a line break, makes no lines of its own.
 pub(super) fn joined(entities: impl Iterator<Item = Entity>, one_line: bool) -> String {
+    let in_line = |line: &String| crate::shown::in_line(line).into_owned();
     entities
+        .map(|lines| lines.iter().map(in_line).collect::<Entity>())
         .map(|lines| match one_line {
             true => lines.join(" ") + "\n",
             false => lines.join("\n   ") + "\n\n",
@@ -180,4 +183,17 @@ pub(super) fn partition(queue: &Queue, nodes: &[Node]) -> Entity {
         format!("State={state} TotalCPUs={cores} TotalNodes={count}"),
         format!("TRES=cpu={cores},node={count}"),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_users_make_no_lines() {
+        let entity =
+            || std::iter::once(vec!["JobName=a\n   UserId=root(0)".to_owned(), "B=2".into()]);
+        assert_eq!(joined(entity(), false), "JobName=a\\u000a   UserId=root(0)\n   B=2\n\n");
+        assert_eq!(joined(entity(), true), "JobName=a\\u000a   UserId=root(0) B=2\n");
+    }
 }

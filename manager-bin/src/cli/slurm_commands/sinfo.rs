@@ -18,6 +18,7 @@ const COMMAND: &str = "sinfo";
 /// Options of `sinfo`.
 #[derive(Debug, clap::Args)]
 #[command(
+    infer_long_args = true,
     disable_help_flag = true,
     after_help = "Left out: -i, reservations (-T), clusters, and the fields of memory, disks and load."
 )]

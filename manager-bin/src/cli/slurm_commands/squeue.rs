@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::fields::{Field, Format};
 use super::job_line::{JobLine, JobState, display, lines, or_null, short_span};
-use super::names::{split, uids};
+use super::names::{split, split_ids, uids};
 use crate::cli::common::arrays::Named;
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
@@ -19,6 +19,7 @@ const COMMAND: &str = "squeue";
 /// Options of `squeue`.
 #[derive(Debug, clap::Args)]
 #[command(
+    infer_long_args = true,
     disable_help_flag = true,
     after_help = "Left out: steps (-s), --start, -i, reservations, federations and clusters."
 )]
@@ -27,7 +28,7 @@ pub(crate) struct SqueueArgs {
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
     /// Only jobs of these accounts
-    #[arg(short = 'A', long, value_name = "ACCOUNT,..")]
+    #[arg(short = 'A', long, alias = "accounts", value_name = "ACCOUNT,..")]
     account: Option<String>,
     /// All partitions, as always here
     #[arg(short = 'a', long)]
@@ -54,7 +55,7 @@ pub(crate) struct SqueueArgs {
     #[arg(short = 'O', long = "Format", value_name = "FIELD,..", conflicts_with = "format")]
     names: Option<String>,
     /// Only jobs of these partitions
-    #[arg(short = 'p', long, value_name = "PARTITION,..")]
+    #[arg(short = 'p', long, alias = "partitions", value_name = "PARTITION,..")]
     partition: Option<String>,
     /// A line for each job of an array, as always here
     #[arg(short = 'r', long)]
@@ -63,7 +64,7 @@ pub(crate) struct SqueueArgs {
     #[arg(short = 't', long, value_name = "STATE,..")]
     states: Option<String>,
     /// Only jobs of these users
-    #[arg(short = 'u', long, value_name = "USER,..")]
+    #[arg(short = 'u', long, alias = "users", value_name = "USER,..")]
     user: Option<String>,
     /// Only jobs on these hosts
     #[arg(short = 'w', long, value_name = "HOSTS")]
@@ -150,7 +151,7 @@ fn format(args: &SqueueArgs) -> Result<Format<JobLine>, CliError> {
 
 /// The jobs that an option names.
 pub(super) fn named(lists: &[String]) -> Result<Vec<Named>, CliError> {
-    let words = lists.iter().flat_map(|list| split(list));
+    let words = lists.iter().flat_map(|list| split_ids(list));
     words.map(|word| word.parse::<Named>().map_err(CliError::failure)).collect()
 }
 

@@ -5,8 +5,8 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::group::is_in;
 
-/// Sends a signal to the process of a task and, if it reaches that far, to the group that it leads. The process must be a child of this process that
-/// isn't reaped: until then its id can't belong to another process.
+/// Sends a signal to the process of a task and, if it reaches that far, to the group that it leads. The process must be a
+/// child of this process that isn't reaped: until then its id can't belong to another process.
 pub(in crate::exec::shepherd) fn signal_task(task: Pid, signal: Signal, reach: Reach) {
     if reach == Reach::Task {
         return send(task, signal);
