@@ -274,8 +274,7 @@ impl JobDescriptor {
         let mut taken = script;
         let per_task_changed = shown.tres_per_task != taken.tres_per_task;
         if per_task_changed && shown.cpus_per_task == taken.cpus_per_task {
-            taken.cpus_per_task =
-                cpus_of(taken.tres_per_task.as_deref()).or(taken.cpus_per_task);
+            taken.cpus_per_task = cpus_of(taken.tres_per_task.as_deref()).or(taken.cpus_per_task);
         }
         for field in FIELDS.iter().filter(|field| field.is_changed(self, &shown)) {
             if !field.is_changed(&shown, &taken)
