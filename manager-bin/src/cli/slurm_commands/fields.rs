@@ -152,7 +152,7 @@ mod tests {
         let format = Format::letters("%.6i|%4j|%j.", FIELDS).unwrap();
         assert_eq!(format.heading(), " JOBID|NAME|NAME.");
         assert_eq!(format.line(&(12, "abcdef")), "    12|abcd|abcdef.");
-        assert_eq!(format.line(&(1_234_567, "a\nb")), "123456|a\\nb|a\\nb.");
+        assert_eq!(format.line(&(1_234_567, "a\nb")), "123456|a\\u0|a\\u000ab.");
     }
 
     #[test]
