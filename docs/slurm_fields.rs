@@ -146,8 +146,8 @@ pub fn chapter() -> String {
          `jobtap_core::slurm::JobDescriptor`, with Slurm's names, units and unset values, and this is where\n\
          each stands in a jobspec. The tables are generated from those that the code uses.\n\n\
          {counts}\n\
-         A script sees what the release has for which it was [written](slurm-lua.md). Plugins see all of them, in\n\
-         one form; these are the forms that change:\n\n\
+         A script sees what the release has for which it was [written](slurm-lua.md). In jobtap's manager,\n\
+         plugins see all of them, in one form; these are the forms that change:\n\n\
          {changes}\n\
          ## The description of a request\n\n\
          Of the stored fields {mapped} have a place in the jobspec, {kept} are kept, and {request} come with the\n\

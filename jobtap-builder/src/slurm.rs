@@ -125,7 +125,8 @@ fn needs_source(host: Host, members: &[Member]) -> Option<String> {
 
 fn is_of_source(need: &Need) -> bool {
     match &need.what {
-        What::Handler { topic, .. } => topic == "slurm.job_modify",
+        // A change is validated with slurmctld's record of the job.
+        What::Handler { topic, .. } => topic == "slurm.job_modify" || topic == "job.validate",
         What::Partitions => true,
         What::Service(_) | What::Call(_) => false,
     }
@@ -152,11 +153,12 @@ mod tests {
         };
         let submit = |members: &[Member]| needs_source(Host::SlurmJobSubmit, members);
         assert_eq!(submit(&handler("slurm.job_submit")), None);
-        assert_eq!(submit(&handler("job.validate")), None);
-        assert_eq!(
-            submit(&handler("slurm.job_modify")).unwrap(),
-            "plugin \"limits\" (/site/src/lib.rs:7: decide, slurm.job_modify)"
-        );
+        for topic in ["slurm.job_modify", "job.validate"] {
+            assert_eq!(
+                submit(&handler(topic)).unwrap(),
+                format!("plugin \"limits\" (/site/src/lib.rs:7: decide, {topic})")
+            );
+        }
         assert_eq!(
             submit(&[member(What::Partitions)]).unwrap(),
             "plugin \"limits\" (/site/src/lib.rs:7: decide, the partitions)"

@@ -39,6 +39,8 @@ pub(crate) fn of_change(
         group_id: before.group_id,
         contiguous: before.contiguous,
         mail_type: before.mail_type,
+        oom_kill_step: before.oom_kill_step,
+        resv_port_cnt: before.resv_port_cnt,
         ..with_changes(&before, &JobDescriptor::default(), change)
     };
     let (old, new) = (jobspec(&before)?, jobspec(&after)?);

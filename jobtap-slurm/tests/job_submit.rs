@@ -343,9 +343,15 @@ fn job_validate_sees_a_job_as_a_change_would_leave_it() {
     let closed = Some("closed".to_owned());
     let (code, text) = change(JobDescriptor { partition: closed, ..JobDescriptor::default() });
     assert!(code == -1 && text.contains("queue closed to user"), "{text}");
-    // A job that breaks a newer rule can still be held.
+    // A job that breaks a newer rule can still be held. `scontrol` leaves some fields of its request at 0.
     let old = JobRecord { partition: Some("closed".into()), ..job.clone() };
-    let held = slurm.modify(old, JobDescriptor { priority: Some(0), ..JobDescriptor::default() });
+    let hold = JobDescriptor {
+        priority: Some(0),
+        oom_kill_step: Some(0),
+        resv_port_cnt: Some(0),
+        ..JobDescriptor::default()
+    };
+    let held = slurm.modify(old, hold);
     assert_eq!(held.decision.code, 0);
 }
 

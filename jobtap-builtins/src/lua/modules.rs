@@ -125,6 +125,11 @@ impl Account {
         Some(Self { fields, uid, gid })
     }
 
+    /// The first account in a text like `/etc/passwd` that is the one looked for.
+    fn find(text: &[u8], is_it: impl Fn(&Self) -> bool) -> Option<Self> {
+        String::from_utf8_lossy(text).lines().filter_map(Self::parse).find(is_it)
+    }
+
     /// Whether it is that of the user with this name or number.
     fn is_of(&self, user: &str) -> bool {
         match user.parse::<u32>() {
@@ -147,18 +152,15 @@ impl Account {
 
 /// Looks a user up: in `/etc/passwd`, and then by getent(1), which asks the site's SSSD or LDAP.
 fn account(user: &str, bounds: Bounds) -> Option<Account> {
-    let found = |text: &[u8]| {
-        let text = String::from_utf8_lossy(text);
-        let mut accounts = text.lines().filter_map(Account::parse);
-        accounts.find(|account| account.is_of(user))
-    };
     let local = files::read(Path::new("/etc/passwd")).unwrap_or_default();
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._@+-\\".contains(&byte);
-    found(&local).or_else(|| {
+    Account::find(&local, |account| account.is_of(user)).or_else(|| {
         // It is a word of a command.
         let user = Some(user).filter(|user| !user.is_empty() && user.bytes().all(is_plain))?;
         let command = format!("exec getent passwd -- '{user}'");
-        found(&process::run(&command, Vec::new(), true, bounds).ok()?.output)
+        let output = process::run(&command, Vec::new(), true, bounds).ok()?.output;
+        // A name service answers with the account's own name, which may be written in another way.
+        Account::find(&output, |_| true)
     })
 }
 
@@ -225,5 +227,9 @@ mod tests {
         assert_eq!(Account::parse("x:x:1"), None);
         let account = Account::parse("a:x:1:2:A B:/home/a:/bin/sh").unwrap();
         assert!(account.is_of("a") && account.is_of("1") && !account.is_of("2"));
+        assert_eq!(
+            Account::find(b"+::::::\na:x:1:2:A B:/home/a:/bin/sh\n", |_| true),
+            Some(account)
+        );
     }
 }

@@ -136,9 +136,9 @@ record! {
         #[doc = "The memory for each generic resource, such as `gres:gpu:4096`."]
         mem_per_tres: [text], RW, "", "--mem-per-gpu";
         #[doc = "How long after a step's start its memory is adapted to its use. Slurm 26.05 and later."]
-        mem_update_delay: [u16 or NO_VAL16], NO, "", "";
+        mem_update_delay: [u16 or 0], NO, "", "";
         #[doc = "The margin that is left when memory is adapted to its use. Slurm 26.05 and later."]
-        mem_update_margin: [u16 or NO_VAL16], NO, "", "";
+        mem_update_margin: [u16 or 0], NO, "", "";
         #[doc = "The least CPUs of the job."]
         min_cpus: [u32 or NO_VAL], RW, "CPUs", "";
         #[doc = "The least nodes of the job."]

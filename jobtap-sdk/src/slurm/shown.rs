@@ -1,9 +1,9 @@
 //! What each release of Slurm shows of a request in a form of its own, and how a script's answer is taken back.
 //!
-//! A [`JobDescriptor`] has one form, whatever Slurm a policy was written for: that of 22.05, but for numbers that
-//! `sbatch` derives from others, which it leaves unset. Lua scripts were written for one release, so they are
-//! shown the form of that one. [`FORMS`] is the table of these forms and [`CHANGES`] says what each of them changes;
-//! a new release has its row there.
+//! In jobtap's manager, a [`JobDescriptor`] has one form, whatever Slurm a policy was written for: that of 22.05, but
+//! for numbers that `sbatch` derives from others, which it leaves unset. Lua scripts were written for one release, so
+//! they are shown the form of that one. [`FORMS`] is the table of these forms and [`CHANGES`] says what each of them
+//! changes; a new release has its row there.
 
 use super::constants::JOB_NTASKS_SET;
 use super::table::Field;
@@ -274,7 +274,7 @@ impl JobDescriptor {
         let mut taken = script;
         let per_task_changed = shown.tres_per_task != taken.tres_per_task;
         if per_task_changed && shown.cpus_per_task == taken.cpus_per_task {
-            taken.cpus_per_task = cpus_of(taken.tres_per_task.as_deref());
+            taken.cpus_per_task = cpus_of(taken.tres_per_task.as_deref()).or(taken.cpus_per_task);
         }
         for field in FIELDS.iter().filter(|field| field.is_changed(self, &shown)) {
             if !field.is_changed(&shown, &taken)
@@ -489,7 +489,12 @@ mod tests {
         assert_eq!(more.cpus_per_task, Some(4));
         let cpus = taken(&[("cpus_per_task", "8")]);
         assert_eq!((cpus.cpus_per_task, &cpus.tres_per_task), (Some(8), &desc.tres_per_task));
-        assert_eq!(taken(&[("tres_per_task", "")]).tres_per_task, None);
+        let none = taken(&[("tres_per_task", "")]);
+        assert_eq!((none.tres_per_task, none.cpus_per_task), (None, Some(2)));
+        // What scripts of 22.05 write has no CPUs in it.
+        let mut script = desc.shown_in(Release::V22_05);
+        script.set_in(Release::V22_05, "tres_per_task", "gres:gpu:2".into()).unwrap();
+        assert_eq!(desc.with_changes_of(Release::V22_05, script).cpus_per_task, Some(2));
         // A script for 22.05 writes the old prefix.
         let old = taken(&[("gres", "gres:gpu:1,nic:1,gres/x")]);
         assert_eq!(old.tres_per_node.as_deref(), Some("gres:gpu:1,gres:nic:1,gres:x"));

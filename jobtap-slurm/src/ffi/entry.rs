@@ -78,7 +78,9 @@ fn init(kind: HostKind, names: &[&str]) -> c_int {
         let result = linked(names).map_err(|error| error.to_string()).and_then(|plugins| {
             let plugins = Plugins::start(kind, Arc::new(Loader), plugins);
             let plugins = plugins.map_err(|error| error.to_string())?;
-            let needs_source = plugins.handles(TopicId::SlurmJobModify);
+            // A change is validated with slurmctld's record of the job.
+            let needs_source =
+                plugins.handles_any(&[TopicId::SlurmJobModify, TopicId::JobValidate]);
             if !layout::HAS_SOURCE && (kind == HostKind::SlurmPrep || needs_source) {
                 return Err(NO_SOURCE.to_owned());
             }

@@ -337,9 +337,12 @@ impl PartitionFor {
         let member = find(layout::PARTITION, "allow_uids");
         let users: *mut u32 =
             member.map_or(std::ptr::null_mut(), |member| structure.pointer(Base::Itself, member));
-        // SAFETY: slurmctld ends `allow_uids` with a 0.
-        let users = (!users.is_null()).then(|| unsafe { until_zero(users) });
-        Self { partition: read(&structure), users }
+        let count = find(layout::PARTITION, "allow_uids_cnt")
+            .and_then(|member| structure.number(Base::Itself, member));
+        let partition: Partition = read(&structure);
+        // SAFETY: the list and its length are members of the same partition.
+        let users = unsafe { users_of(users, count, partition.allow_groups.is_some()) };
+        Self { partition, users }
     }
 
     /// Whether slurmctld accepts jobs of `user` in this partition if `submitter` makes the request.
@@ -354,6 +357,25 @@ impl PartitionFor {
         }
         self.users.as_ref().is_none_or(|users| users.contains(&user))
     }
+}
+
+/// Reads the users of a partition; `None` means all users.
+///
+/// # Safety
+/// `users` is the partition's list, or null. `count` is the member with its length, which Slurm has since 23.02.
+unsafe fn users_of(users: *const u32, count: Option<u64>, has_groups: bool) -> Option<Vec<u32>> {
+    if users.is_null() {
+        // Groups without members admit no one.
+        return has_groups.then(Vec::new);
+    }
+    let Some(count) = count else {
+        // SAFETY: slurmctld 22.05 ends the list with a 0.
+        return Some(unsafe { until_zero(users) });
+    };
+    // In C, the length is an `int`.
+    let length = i32::try_from(count).ok().and_then(|count| usize::try_from(count).ok());
+    // SAFETY: the list isn't null and has as many numbers as its length says.
+    Some(unsafe { std::slice::from_raw_parts(users, length.unwrap_or(0)) }.to_vec())
 }
 
 /// Reads the numbers before the first 0.

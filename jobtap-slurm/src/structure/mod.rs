@@ -115,6 +115,8 @@ mod tests {
         assert_eq!(unset("power_flags", Kind::Number(1)), 0);
         assert_eq!(unset("profile", Kind::Number(4)), 0);
         assert_eq!(unset("warn_signal", Kind::Number(2)), 0);
+        assert_eq!(unset("mem_update_delay", Kind::Number(2)), 0);
+        assert_eq!(unset("mem_update_margin", Kind::Number(2)), 0);
         assert_eq!(Slot::for_field(JobDescriptor::FIELDS, "oversubscribe", Kind::Number(2)), None);
     }
 

@@ -21,7 +21,7 @@ const PLUGIN: &str = "JobSubmitPlugins=site";
 #[test]
 fn requests_are_decided_and_rewritten() {
     let Some(of) = newest() else { return };
-    let built = job_submit(&of, &["later", "checks", "tenth"]);
+    let built = job_submit(&of, &["later", "tenth"]);
     let slurm = Slurm::start_in(&of, PLUGIN, |etc| built.put(etc));
     let submit = |name: &str| slurm.sbatch(&["--hold", "-J", name, "--wrap", "true"]);
     let later = submit("later");
@@ -29,10 +29,6 @@ fn requests_are_decided_and_rewritten() {
     let id = later.stdout.trim().rsplit(' ').next().unwrap().to_owned();
     let shown = slurm.client("scontrol", &["-o", "show", "job", &id]).ok();
     assert!(shown.contains("Account=later") && shown.contains("Comment=request 1"), "{shown}");
-    submit("invalid").says(
-        1,
-        "sbatch: error: no queue 0\nsbatch: error: Batch job submission failed: Unspecified error",
-    );
     let codes: Vec<i32> = (0..20).map(|_| submit("job").code).collect();
     assert_eq!(codes.iter().filter(|code| **code != 0).count(), 2, "{codes:?}");
 }

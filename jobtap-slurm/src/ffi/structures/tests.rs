@@ -66,3 +66,21 @@ fn texts_and_lists_of_a_request_are_replaced_in_slurms_memory() {
     // SAFETY: `allocate` has returned it, and nothing uses it any more.
     unsafe { free(memory) };
 }
+
+#[test]
+fn the_users_of_a_partition_are_read_as_each_release_lists_them() {
+    let (ended, counted) = ([1000_u32, 1001, 0], [0_u32, 1000]);
+    let (ended, counted) = (ended.as_ptr(), counted.as_ptr());
+    let none = std::ptr::null();
+    let negative = u64::from(-1_i32 as u32);
+    // SAFETY: the first list ends with a 0, and the second has two numbers.
+    unsafe {
+        assert_eq!(users_of(ended, None, true), Some(vec![1000, 1001]));
+        assert_eq!(users_of(counted, Some(2), true), Some(vec![0, 1000]));
+        assert_eq!(users_of(counted, Some(negative), true), Some(Vec::new()));
+        // The groups have no members.
+        assert_eq!(users_of(none, Some(0), true), Some(Vec::new()));
+        assert_eq!(users_of(none, None, true), Some(Vec::new()));
+        assert_eq!(users_of(none, None, false), None);
+    }
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use jobtap_builtins::lua::{MODULES, Options, Script};
+use jobtap_builtins::lua::{MODULES, Options, Script, Version};
 use jobtap_core::slurm::{
     CONSTANTS, FUNCTIONS, Field, JobDescriptor, JobRecord, Kind, Partition, Place as Where,
     Release, Reservation, errno,
@@ -37,11 +37,8 @@ pub(crate) struct ExplainArgs {
     to: Option<Release>,
 }
 
-/// The release for which the site's scripts were written: as the configuration says, if there is one.
-pub(super) async fn release(args: &ExplainArgs) -> Result<Release, CliError> {
-    if let Some(release) = args.from {
-        return Ok(release);
-    }
+/// How the site's scripts are run: as the configuration says, if there is one.
+pub(super) async fn options(args: &ExplainArgs) -> Result<Options, CliError> {
     let config = match &args.config_path {
         Some(path) => Some(config::load(path).map_err(CliError::failure)?),
         // Without a manager there is no configuration.
@@ -50,26 +47,37 @@ pub(super) async fn release(args: &ExplainArgs) -> Result<Release, CliError> {
             Err(_) => None,
         },
     };
-    let version = config.as_ref().and_then(|config| config.pointer("/plugins/lua/slurm-version"));
-    let Some(version) = version.and_then(|version| version.as_str()) else {
-        return Ok(Release::NEWEST);
+    let configured = configured(&config.unwrap_or_default())?;
+    Ok(Options { release: args.from.unwrap_or(configured.release), ..configured })
+}
+
+/// What a configuration says of the release and the version of Lua.
+fn configured(config: &serde_json::Value) -> Result<Options, CliError> {
+    let of_plugin = |key: &str| config.pointer("/plugins/lua")?.get(key)?.as_str();
+    let release = match of_plugin("slurm-version") {
+        Some(release) => {
+            release.parse().map_err(|error| CliError::failure(format!("slurm-version: {error}")))?
+        }
+        None => Release::NEWEST,
     };
-    version.parse().map_err(|error| CliError::failure(format!("slurm-version: {error}")))
+    let version = match of_plugin("lua") {
+        Some("5.4") => Version::Lua54,
+        _ => Version::Lua51,
+    };
+    Ok(Options { release, version, ..Options::default() })
 }
 
 /// Returns the report, and whether everything that the script uses is served.
-pub(super) fn explain(args: &ExplainArgs, release: Release) -> Result<(String, bool), CliError> {
+pub(super) fn explain(args: &ExplainArgs, options: &Options) -> Result<(String, bool), CliError> {
     let path = std::path::absolute(&args.file).unwrap_or_else(|_| args.file.clone());
     let read = |error: std::io::Error| {
         CliError::failure(format!("{}: {}", args.file.display(), system_text(&error)))
     };
     let files = files(&path).map_err(read)?;
-    let options = Options { release, ..Options::default() };
-    let library =
-        Script::library(&options).map_err(|error| CliError::failure(error.to_string()))?;
+    let library = Script::library(options).map_err(|error| CliError::failure(error.to_string()))?;
     let uses = uses(&files);
-    let mut report = Report::new(&path, &files, release);
-    if let Err(error) = Script::check(&path, &options) {
+    let mut report = Report::new(&path, &files, options.release);
+    if let Err(error) = Script::check(&path, options) {
         report.problems.insert((Place { file: 0, line: 0 }, error.to_string()));
     }
     report.all(&uses, &library);
@@ -99,6 +107,16 @@ const SERVED: &[(&str, &str)] = &[
     ("to_yaml", "writes YAML, with tags as Slurm does"),
     ("user_msg", "a message to the user"),
 ];
+
+/// Whether Lua takes a text for a number: a decimal one, or digits to the base 16 after `0x`.
+fn is_number(text: &str) -> bool {
+    let text = text.trim();
+    let unsigned = text.strip_prefix('-').unwrap_or(text);
+    match unsigned.strip_prefix("0x").or_else(|| unsigned.strip_prefix("0X")) {
+        Some(digits) => !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_hexdigit()),
+        None => text.parse::<f64>().is_ok(),
+    }
+}
 
 /// Functions of Lua that need a remark.
 const LIBRARY: &[(&str, &str)] = &[
@@ -300,9 +318,7 @@ impl<'f> Report<'f> {
             };
             let expected = match (kind, literal) {
                 (None, _) | (Some(Kind::Text), Literal::Text(_)) => continue,
-                (Some(Kind::Number), Literal::Text(text)) if text.trim().parse::<f64>().is_ok() => {
-                    continue;
-                }
+                (Some(Kind::Number), Literal::Text(text)) if is_number(text) => continue,
                 (Some(kind), _) => kind.lua_type(),
             };
             let (got, instead) = match (literal, kind) {
@@ -516,7 +532,8 @@ mod tests {
         );
         std::fs::write(&file, functions).unwrap();
         let args = ExplainArgs { file, from: None, config_path: None, to: None };
-        let (text, good) = explain(&args, release).unwrap();
+        let options = Options { release, ..Options::default() };
+        let (text, good) = explain(&args, &options).unwrap();
         let lines: Vec<String> = text
             .lines()
             .filter_map(|line| Some(line.strip_prefix("  line 1: ")?.to_owned()))
@@ -557,6 +574,27 @@ mod tests {
         ] {
             assert_eq!(found(Release::V26_05, body), [problem], "{body}");
         }
+    }
+
+    #[test]
+    fn what_lua_takes_is_not_named() {
+        for body in [
+            "job_desc.nice, job_desc.min_nodes = '0x10', ' 2 '",
+            "check(job_desc) end function check(d) if d then return check() end",
+        ] {
+            assert_eq!(found(Release::V26_05, body), Vec::<String>::new(), "{body}");
+        }
+        assert_eq!(found(Release::V26_05, "job_desc.nice = '0x'").len(), 1);
+    }
+
+    #[test]
+    fn the_configuration_says_the_release_and_the_version_of_lua() {
+        let config =
+            serde_json::json!({"plugins": {"lua": {"slurm-version": "24.11", "lua": "5.4"}}});
+        let options = configured(&config).unwrap();
+        assert_eq!((options.release, options.version), (Release::V24_11, Version::Lua54));
+        let options = configured(&serde_json::Value::Null).unwrap();
+        assert_eq!((options.release, options.version), (Release::NEWEST, Version::Lua51));
     }
 
     #[test]

@@ -44,8 +44,8 @@ pub(crate) fn run(args: SlurmArgs) -> ExitCode {
     session::run(COMMAND, Family::Script, async {
         let (text, good) = match args.command {
             SlurmCommand::Explain(args) => {
-                let release = explain::release(&args).await?;
-                explain::explain(&args, release)?
+                let options = explain::options(&args).await?;
+                explain::explain(&args, &options)?
             }
             SlurmCommand::Install(args) => (install::install(&args)?, true),
             SlurmCommand::Try(args) => {

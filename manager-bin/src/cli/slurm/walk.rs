@@ -92,6 +92,11 @@ impl Facts {
         }
         let entries = ENTRIES.iter().map(|(name, _)| (*name).to_owned());
         facts.uses.entries = entries.filter(|name| facts.assigned.contains(name)).collect();
+        // A global that is called above its definition looked like one of Lua in the first round.
+        let Self { assigned, uses, .. } = &mut facts;
+        let of_script =
+            |path: &str| path.split('.').next().is_some_and(|global| assigned.contains(global));
+        uses.called.retain(|path, _| !of_script(path));
         facts
     }
 
@@ -893,6 +898,18 @@ mod tests {
         assert_eq!(fields(&uses, Object::Description), ["name"]);
         assert_eq!(uses.called.keys().collect::<Vec<_>>(), ["os.exit", "unpack"]);
         assert_eq!(uses.modules.keys().collect::<Vec<_>>(), ["posix", "util"]);
+    }
+
+    #[test]
+    fn functions_of_the_script_are_its_own_before_they_are_defined() {
+        let uses = used(
+            "function slurm_job_submit(job_desc) site.log(limit(job_desc)) return check(job_desc) end
+             function check(d) if d then return check() end end
+             function limit(d) return d.time_limit end
+             site = { log = print }",
+        );
+        assert_eq!(uses.called.keys().collect::<Vec<_>>(), ["print"]);
+        assert_eq!(fields(&uses, Object::Description), ["time_limit"]);
     }
 
     #[test]
