@@ -71,8 +71,8 @@ options! {
     "cluster-constraint": Value("LIST"), "", "Features of the cluster";
     "clusters" 'M': Value("LIST"), "SBATCH_CLUSTERS", "Clusters";
     "comment": Value("TEXT"), "SBATCH_COMMENT", "Comment";
-    "constraint" 'C': Value("LIST"), "SBATCH_CONSTRAINT", "Features that nodes must have: a&b, a|b, (a|b)&!c";
     "consolidate-segments": Nothing, "", "No effect: where segments are";
+    "constraint" 'C': Value("LIST"), "SBATCH_CONSTRAINT", "Features that nodes must have: a&b, a|b, (a|b)&!c";
     "container": Value("PATH"), "SBATCH_CONTAINER", "OCI container bundle";
     "contiguous": Nothing, "", "Contiguous nodes";
     "core-spec" 'S': Value("N"), "SBATCH_CORE_SPEC", "Cores kept for the system";
