@@ -179,7 +179,7 @@ macro_rules! errors {
 }
 
 errors! {
-    SLURM_ERROR = -1, "Unspecified error", since V23_02;
+    SLURM_ERROR = -1, "Unspecified error";
     EINPROGRESS = 115, "Operation now in progress";
     SLURM_UNEXPECTED_MSG_ERROR = 1000, "Unexpected message received";
     SLURM_COMMUNICATIONS_CONNECTION_ERROR = 1001, "Communication connection failure";
