@@ -2,7 +2,7 @@
 //!
 //! In jobtap's manager, a [`JobDescriptor`] has one form, whatever Slurm a policy was written for: that of 22.05, but
 //! for numbers that `sbatch` derives from others, which it leaves unset. Lua scripts were written for one release, so
-//! they are shown the form of that one. [`FORMS`] is the table of these forms and [`CHANGES`] says what each of them
+//! they are shown the form of that one. `FORMS` is the table of these forms and `CHANGES` says what each of them
 //! changes; a new release has its row there.
 
 use super::constants::JOB_NTASKS_SET;
