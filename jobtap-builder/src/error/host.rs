@@ -9,7 +9,7 @@ use thiserror::Error;
 /// Why a host can't run the plugins of a file.
 #[derive(Debug, Error)]
 pub enum HostError {
-    /// There are none.
+    /// The manifest names no plugins.
     #[error(
         "{0}: there is no plugin to build: name a crate with --with NAME=PATH or in the manifest"
     )]

@@ -32,7 +32,7 @@ pub enum ManifestError {
     Version {
         /// What was written.
         version: String,
-        /// Why it is none.
+        /// Why it can't be read as a version.
         reason: semver::Error,
     },
     /// Builtins are both named and left out.
@@ -93,7 +93,7 @@ pub enum ManifestError {
         plugin: String,
         /// What was written.
         version: String,
-        /// Why it is none.
+        /// Why it can't be read as a version.
         reason: semver::Error,
     },
     /// Its configuration has values that TOML can't express.

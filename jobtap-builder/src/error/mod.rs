@@ -89,10 +89,10 @@ pub enum BuildError {
     /// Crates that don't compile.
     #[error(transparent)]
     Compile(#[from] CompileError),
-    /// A manager that isn't what it was built to be.
+    /// The new manager differs from what the manifest asks for.
     #[error("the new manager: {0}")]
     Verify(#[from] VerifyError),
-    /// A file that doesn't say what it was made of.
+    /// The composition can't be read from a file.
     #[error(transparent)]
     Composition(#[from] CompositionError),
     /// What is kept beside the compiled crates or in the manager can't be written as JSON.

@@ -46,7 +46,7 @@ pub enum ResolveError {
 /// Why a manager can't be built with its lock unchanged.
 #[derive(Debug, Error)]
 pub enum LockError {
-    /// There is none; its file, if the manifest is in one.
+    /// There is no lock. The path is that of the missing file, if the manifest is a file.
     #[error("there is no {}", .0.as_ref().map_or_else(|| "lock".to_owned(), |file| file.display().to_string()))]
     Missing(Option<PathBuf>),
     /// It lacks packages or has others.

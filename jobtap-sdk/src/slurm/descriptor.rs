@@ -33,7 +33,7 @@ record! {
         acctg_freq: [text], RW, "", "--acctg-freq";
         #[doc = "A comment that only administrators may set."]
         admin_comment: [text], RW, "", "";
-        #[doc = "The host from which the job was submitted."]
+        #[doc = "The submitting host."]
         alloc_node: [text], RO, "", "";
         #[doc = "The number of arguments of the script."]
         argc: [u32], RO, "", "";

@@ -14,7 +14,7 @@ record! {
         account: [text], RO, "", "";
         #[doc = "A comment that only administrators may set."]
         admin_comment: [text], RO, "", "";
-        #[doc = "The host from which the job was submitted."]
+        #[doc = "The submitting host."]
         alloc_node: [text], RO, "", "";
         #[doc = "The script's name and its arguments."]
         argv: [list from 1], RO, "", "";
@@ -102,7 +102,7 @@ record! {
         nodes: [text], RO, "", "";
         #[doc = "The dependencies as they were requested."]
         orig_dependency: [text], RO since V24_05, "", "";
-        #[doc = "The cluster from which the job came."]
+        #[doc = "The cluster where the job was submitted."]
         origin_cluster: [text], RO, "", "";
         #[doc = "The SLUID that the job had first."]
         original_sluid: [text], RO since V26_05, "", "";
@@ -189,7 +189,7 @@ record! {
         user_name: [text], RO, "", "";
         #[doc = "How long the job may wait for nodes on as few switches as it asks for."]
         wait4switch: [u32], RO, "seconds", "";
-        #[doc = "The time from which the job waits for switches; 0 if it does not."]
+        #[doc = "When the job began to wait for switches; 0 if it doesn't wait."]
         wait4switch_start: [u64], RO, "seconds since 1970", "";
         #[doc = "The workload characterization key."]
         wckey: [text], RO, "", "";
@@ -226,7 +226,7 @@ record! {
     pub struct Partition {
         #[doc = "The accounts that may use the partition, separated by commas; all if it is not set."]
         allow_accounts: [text], RO, "", "";
-        #[doc = "The hosts from which jobs may be submitted, as a host list; all if it is not set."]
+        #[doc = "The hosts that may submit jobs, as a host list; all if it is not set."]
         allow_alloc_nodes: [text], RO, "", "";
         #[doc = "The groups that may use the partition, separated by commas; all if it is not set."]
         allow_groups: [text], RO, "", "";
