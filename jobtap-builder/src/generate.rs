@@ -224,7 +224,7 @@ fn cargo_toml(plan: &Plan, links: &mut BTreeMap<String, PathBuf>) -> String {
         Some(root) => root.join(package).display().to_string(),
         None => format!("sdk/{package}"),
     };
-    let name = manager.host.map(|host| Library::of(host).crate_name(&manager.name));
+    let name = manager.host.map(|host| Library::for_host(host).crate_name(&manager.name));
     let package = table([
         ("name", value(name.as_ref().unwrap_or(&manager.name))),
         ("version", value(&manager.version)),
@@ -249,7 +249,7 @@ fn cargo_toml(plan: &Plan, links: &mut BTreeMap<String, PathBuf>) -> String {
             dependencies.insert("jobtap-manager", value(InlineTable::from_iter(linked)));
         }
         Some(host) => {
-            let Library { adapter, features, .. } = Library::of(host);
+            let Library { adapter, features, .. } = Library::for_host(host);
             let path = Value::from(place(adapter));
             let mut linked = InlineTable::from_iter([("path", path)]);
             if !features.is_empty() {

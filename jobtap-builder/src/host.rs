@@ -23,7 +23,7 @@ pub struct Library {
 
 impl Library {
     /// The library for this host.
-    pub fn of(host: Host) -> Self {
+    pub fn for_host(host: Host) -> Self {
         let (adapter, features, prefix): (_, &[_], _) = match host {
             // Flux's functions are found when it loads the file.
             Host::Flux => ("jobtap-flux", &[], ""),
@@ -39,7 +39,7 @@ impl Library {
     /// ```
     /// use jobtap_builder::{Host, Library};
     ///
-    /// assert_eq!(Library::of(Host::SlurmPrep).file_name("site"), "prep_site.so");
+    /// assert_eq!(Library::for_host(Host::SlurmPrep).file_name("site"), "prep_site.so");
     /// ```
     pub fn file_name(&self, name: &str) -> String {
         format!("{}{name}.so", self.prefix)
@@ -72,7 +72,8 @@ mod tests {
 
     #[test]
     fn slurm_finds_files_by_their_names() {
-        let name = |host, file: &str| Library::of(host).name_in(Path::new(file)).map(str::to_owned);
+        let name =
+            |host, file: &str| Library::for_host(host).name_in(Path::new(file)).map(str::to_owned);
         assert_eq!(name(Host::Flux, "x/fairshare.so").unwrap(), "fairshare");
         assert_eq!(name(Host::SlurmJobSubmit, "job_submit_site.so").unwrap(), "site");
         assert_eq!(name(Host::SlurmPrep, "prep_site.so").unwrap(), "site");
@@ -81,7 +82,7 @@ mod tests {
         assert!(name(Host::Flux, "fairshare").is_err());
         assert!(name(Host::SlurmPrep, "prep_.so").is_err());
         for host in [Host::Flux, Host::SlurmJobSubmit, Host::SlurmPrep] {
-            let library = Library::of(host);
+            let library = Library::for_host(host);
             assert_eq!(library.name_in(Path::new(&library.file_name("site"))).unwrap(), "site");
             // Otherwise cargo would take it for the plugin of the same name.
             assert_ne!(library.crate_name("site"), "site");

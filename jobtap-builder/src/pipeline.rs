@@ -144,10 +144,10 @@ fn output_file(output: &Path, manifest: &Manifest) -> Result<PathBuf, BuildError
     let name = &manifest.manager.name;
     match manifest.manager.host {
         None if output.is_dir() => output.push(name),
-        Some(host) if output.is_dir() => output.push(Library::of(host).file_name(name)),
+        Some(host) if output.is_dir() => output.push(Library::for_host(host).file_name(name)),
         // Flux knows the plugin by its file's name, Slurm also by the name that the plugin itself reports.
         Some(host) => {
-            let library = Library::of(host);
+            let library = Library::for_host(host);
             let found = library.name_in(&output)?;
             if host != Host::Flux && found != name {
                 let (name, file) = (name.clone(), library.file_name(name));

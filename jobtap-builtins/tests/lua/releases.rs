@@ -6,7 +6,7 @@ use jobtap_core::slurm::{FUNCTIONS, JobDescriptor, JobRecord, Kind, Release, err
 
 use super::{MODIFY, Request, Site, submit_with, texts};
 
-fn of(release: Release) -> Options {
+fn options_of(release: Release) -> Options {
     Options { release, ..Options::default() }
 }
 
@@ -18,7 +18,7 @@ fn desc() -> JobDescriptor {
 fn seen(desc: &JobDescriptor, expression: &str) -> [String; 3] {
     [Release::V22_05, Release::V24_11, Release::V26_05].map(|release| {
         let body = format!("print({expression}) return 0");
-        let (verdict, after) = submit_with(of(release), &body, desc.clone());
+        let (verdict, after) = submit_with(options_of(release), &body, desc.clone());
         assert_eq!((verdict.error, &after), (None, desc), "{release}");
         texts(&verdict.log).remove(0)
     })
@@ -43,9 +43,10 @@ fn every_field_is_read_and_written_where_the_release_has_it() {
                 writes += &format!("job_desc.{name} = {value}\n");
             }
         }
-        let (verdict, _) = submit_with(of(*release), &format!("{reads} return 0"), desc());
+        let (verdict, _) = submit_with(options_of(*release), &format!("{reads} return 0"), desc());
         assert_eq!(verdict.error, None, "{release}");
-        let (verdict, after) = submit_with(of(*release), &format!("{writes} return 0"), desc());
+        let (verdict, after) =
+            submit_with(options_of(*release), &format!("{writes} return 0"), desc());
         assert_eq!((verdict.error, verdict.log), (None, vec![]), "{release}");
         assert_eq!((after.account.as_deref(), after.num_tasks), (Some("7"), Some(7)));
     }
@@ -54,7 +55,7 @@ fn every_field_is_read_and_written_where_the_release_has_it() {
 #[test]
 fn a_field_of_another_release_is_logged_and_ignored() {
     let body = "job_desc.power_flags = 1 job_desc.segment_size = 2 return 0";
-    let (verdict, after) = submit_with(of(Release::V24_11), body, desc());
+    let (verdict, after) = submit_with(options_of(Release::V24_11), body, desc());
     let refused = ["unrecognized field: power_flags", "unrecognized field: segment_size"];
     assert_eq!((texts(&verdict.log), after), (refused.map(str::to_owned).to_vec(), desc()));
     let shown = "tostring(job_desc.power_flags) .. ' ' .. tostring(job_desc.segment_size)";
@@ -92,7 +93,7 @@ fn records_of_jobs_show_as_in_each_release() {
     for (release, line) in
         [(Release::V22_05, "gres:gpu:2 nil nil"), (Release::V26_05, "gres/gpu:2 cpu=2 0")]
     {
-        let site = Site::with(of(release));
+        let site = Site::with(options_of(release));
         let text = "function slurm_job_submit() return 0 end
             function slurm_job_modify(job_desc, job_rec)
               local other = slurm.jobs['7']
@@ -116,7 +117,7 @@ fn each_release_has_its_functions_constants_and_errors() {
         let functions = FUNCTIONS.iter().map(|f| has(f.name, f.releases.has(*release)));
         let errors = errno::ERRORS.iter().map(|e| has(e.name, e.is_in_scripts(*release)));
         let body: String = functions.chain(errors).collect();
-        let (verdict, _) = submit_with(of(*release), &format!("{body} return 0"), desc());
+        let (verdict, _) = submit_with(options_of(*release), &format!("{body} return 0"), desc());
         assert_eq!(verdict.error, None, "{release}");
     }
     assert_eq!(
@@ -134,7 +135,7 @@ fn each_release_has_its_functions_constants_and_errors() {
 #[test]
 fn a_number_is_the_error_of_the_release() {
     let text = |release| {
-        let (verdict, _) = submit_with(of(release), "return 2174", desc());
+        let (verdict, _) = submit_with(options_of(release), "return 2174", desc());
         verdict.refusal().unwrap().to_string()
     };
     assert_eq!(text(Release::V22_05), "Unknown error 2174");
@@ -145,7 +146,7 @@ fn a_number_is_the_error_of_the_release() {
 fn a_script_that_fails_is_refused_whatever_the_release() {
     for release in Release::ALL {
         let fails = |on_error| {
-            let options = Options { on_error, ..of(*release) };
+            let options = Options { on_error, ..options_of(*release) };
             submit_with(options, "job_desc.name = 'x' error('broken')", desc())
         };
         let (verdict, after) = fails(OnError::Reject);
@@ -161,7 +162,7 @@ fn a_script_that_fails_is_refused_whatever_the_release() {
 fn what_a_script_changes_is_one_form_for_all_that_come_after() {
     for (release, gres) in [(Release::V22_05, "gres:gpu:1"), (Release::V24_11, "gres/gpu:1")] {
         let body = format!("job_desc.gres = 'gpu:1' return job_desc.gres == '{gres}' and 0 or 1");
-        let (verdict, after) = submit_with(of(release), &body, desc());
+        let (verdict, after) = submit_with(options_of(release), &body, desc());
         assert_eq!((verdict.code, after.tres_per_node.as_deref()), (0, Some("gres:gpu:1")));
     }
 }
@@ -177,7 +178,7 @@ fn every_release_runs_under_both_versions_of_lua() {
     for (release, version) in
         Release::ALL.iter().flat_map(|r| [(*r, Version::Lua51), (*r, Version::Lua54)])
     {
-        let site = Site::with(Options { version, ..of(release) });
+        let site = Site::with(Options { version, ..options_of(release) });
         assert!(site.load(&format!("function slurm_job_submit() end {MODIFY}")).is_ok());
     }
 }

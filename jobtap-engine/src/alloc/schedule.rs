@@ -81,7 +81,7 @@ fn run_queue(
         let (passed_over, too_near) = (&mut passed_over, &mut too_near);
         let parts =
             TurnParts { now, pool, queue, until, jobspec, running, decided, passed_over, too_near };
-        scheduler.turn(&mut sched::Turn::of(parts));
+        scheduler.turn(&mut sched::Turn::from_parts(parts));
     });
     if too_near.is_finite() {
         maintenance::note_too_near(turn, alloc, timers, too_near);

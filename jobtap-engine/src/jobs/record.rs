@@ -115,7 +115,7 @@ impl Record {
     }
 
     fn new(id: JobId, jobspec: Jobspec, admission: Admission) -> Self {
-        let job = Job::of(Kept {
+        let job = Job::from_kept(Kept {
             id,
             // The `submit` event sets these.
             userid: Uid(0),

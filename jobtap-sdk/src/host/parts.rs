@@ -148,7 +148,7 @@ impl JobParts {
         if let Some(at) = self.t_start {
             times.note_start(at);
         }
-        Job::of(Kept {
+        Job::from_kept(Kept {
             id: self.id,
             userid: self.userid,
             urgency: self.urgency,

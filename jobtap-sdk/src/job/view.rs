@@ -124,7 +124,7 @@ impl LoggedEvents {
 impl Job {
     /// The job of which a host keeps this.
     #[doc(hidden)]
-    pub fn of(kept: Kept) -> Self {
+    pub fn from_kept(kept: Kept) -> Self {
         Self { kept, overlay: Overlay::default() }
     }
 
@@ -159,7 +159,7 @@ impl Job {
     #[doc(hidden)]
     pub fn with_jobspec(&self, jobspec: Jobspec) -> Self {
         let kept = &self.kept;
-        Self::of(Kept {
+        Self::from_kept(Kept {
             jobspec,
             resources: kept.resources.clone(),
             end_event: kept.end_event.clone(),

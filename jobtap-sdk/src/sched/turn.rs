@@ -75,7 +75,7 @@ pub enum Decision {
 impl<'a> Turn<'a> {
     /// The turn that has these parts.
     #[doc(hidden)]
-    pub fn of(parts: TurnParts<'a>) -> Self {
+    pub fn from_parts(parts: TurnParts<'a>) -> Self {
         Self(parts)
     }
 

@@ -101,7 +101,7 @@ impl Installed {
             None => in_system().map(Path::to_owned).ok_or(InstalledError::NoHeaders)?,
         };
         let version = Version::of_headers(&include)?;
-        let known = Release::of(version);
+        let known = Release::for_version(version);
         let release = known.or_else(|| RELEASES.last().filter(|_| search.is_forced));
         let Some(release) = release else {
             return Err(InstalledError::UnknownRelease { include, version });

@@ -70,7 +70,7 @@ pub const RELEASES: &[Release] = &[V22_05, V23_02, V23_11, V24_05, V24_11, V25_0
 
 impl Release {
     /// The release of a version; `None` if it isn't known.
-    pub fn of(version: Version) -> Option<&'static Self> {
+    pub fn for_version(version: Version) -> Option<&'static Self> {
         RELEASES.iter().find(|release| release.number == version.release())
     }
 

@@ -42,7 +42,7 @@ enum Variable {
 pub(super) fn uses(files: &[File]) -> Uses {
     let tokens: Vec<Tokens<'_>> = files.iter().map(|file| Tokens::new(&file.source)).collect();
     let named = |(index, file): (usize, &File)| Some((file.module.clone()?, index));
-    Facts::of(&tokens, &files.iter().enumerate().filter_map(named).collect()).uses
+    Facts::gather(&tokens, &files.iter().enumerate().filter_map(named).collect()).uses
 }
 
 /// What is known about a script so far.
@@ -71,7 +71,7 @@ const ROUNDS: usize = 50;
 
 impl Facts {
     /// Follows values through the files of a script. `modules` maps the names under which the files are required.
-    fn of(tokens: &[Tokens<'_>], modules: &BTreeMap<String, usize>) -> Self {
+    fn gather(tokens: &[Tokens<'_>], modules: &BTreeMap<String, usize>) -> Self {
         let mut facts = Self::default();
         for _ in 0..ROUNDS {
             let before = facts.size();

@@ -98,7 +98,7 @@ fn make(args: BuildArgs) -> Result<u8, CliError> {
     }
     let output = args.output.unwrap_or_else(|| {
         let name = &manifest.manager.name;
-        let library = manifest.manager.host.map(Library::of);
+        let library = manifest.manager.host.map(Library::for_host);
         library.map_or_else(|| name.clone(), |library| library.file_name(name)).into()
     });
     let built = jobtap_builder::build(&manifest, &options, &output)?;
@@ -149,7 +149,7 @@ fn failed(file: &Path) -> impl FnOnce(std::io::Error) -> CliError + '_ {
 fn name_after(manifest: &mut Manifest, output: Option<&Path>) {
     let Some(file) = output.filter(|file| !file.is_dir()) else { return };
     let name = match manifest.manager.host {
-        Some(host) => Library::of(host).name_in(file).ok(),
+        Some(host) => Library::for_host(host).name_in(file).ok(),
         None => file.file_name().and_then(|name| name.to_str()),
     };
     let Some(name) = name else { return };
