@@ -10,22 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// The folders of the packages that a manager is made of.
-const PACKAGES: &[&str] = &[
-    "jobtap-builder",
-    "jobtap-builtins",
-    "jobtap-core",
-    "jobtap-daemon",
-    "jobtap-domain",
-    "jobtap-engine",
-    "jobtap-flux",
-    "jobtap-laboratory",
-    "jobtap-macros",
-    "jobtap-pmi",
-    "jobtap-sdk",
-    "jobtap-slurm",
-    "jobtap-topics",
-    "manager-bin",
-];
+const PACKAGES: &[&str] = include!("packages.rs");
 
 /// Packs them into a file of the build's output directory.
 pub(crate) fn pack() -> io::Result<()> {
@@ -45,7 +30,7 @@ pub(crate) fn pack() -> io::Result<()> {
             println!("cargo:rerun-if-changed={}", root.join(package).join("src").display());
         }
     }
-    println!("cargo:rerun-if-changed=build/sdk.rs");
+    println!("cargo:rerun-if-changed=build");
     files.sort();
     let mut packed = Vec::new();
     for name in &files {

@@ -14,22 +14,7 @@ use crate::scan::{self, Declared};
 static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sdk.lz4"));
 
 /// The packages of the SDK, by their folders.
-const PACKAGES: &[&str] = &[
-    "jobtap-builder",
-    "jobtap-builtins",
-    "jobtap-core",
-    "jobtap-daemon",
-    "jobtap-domain",
-    "jobtap-engine",
-    "jobtap-flux",
-    "jobtap-laboratory",
-    "jobtap-macros",
-    "jobtap-pmi",
-    "jobtap-sdk",
-    "jobtap-slurm",
-    "jobtap-topics",
-    "manager-bin",
-];
+const PACKAGES: &[&str] = include!("../build/packages.rs");
 
 /// An SDK on disk.
 #[derive(Debug, Clone)]
