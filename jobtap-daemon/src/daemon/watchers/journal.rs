@@ -10,7 +10,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 /// How many events may wait for a slow watcher. They are in the manager's memory, so the stream of a watcher
 /// that is slower still is ended.
-pub(in crate::daemon) const WAITING_EVENTS: usize = 64 * 1024;
+const WAITING_EVENTS: usize = 64 * 1024;
 
 /// An event on its way to the watchers.
 #[derive(Debug, Clone)]
