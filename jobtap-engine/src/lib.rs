@@ -334,7 +334,7 @@ impl Engine {
 /// Continues after all handlers of a dispatch have been called, according to its purpose.
 fn finish_dispatch(core: &mut Core, mut frame: Frame) {
     let Core { turn, jobs, plugins, .. } = &mut *core;
-    shadow::watch::finish(turn.clock.now, jobs, plugins, &mut frame);
+    shadow::beside_live::finish(turn.clock.now, jobs, plugins, &mut frame);
     match frame.purpose {
         Purpose::Notify => frames::finish_notify(turn, jobs, frame),
         Purpose::Introduce => frames::log_refusal(&mut turn.effects, &frame),

@@ -14,7 +14,7 @@ pub use std::option::Option;
 pub use std::result::Result;
 
 pub use crate::SDK_VERSION;
-pub use crate::host::descriptor::must_differ;
+pub use crate::host::linked::descriptor::must_differ;
 pub use crate::host::{
     AsyncPolicy, Failure, HandlerEntry, IntroductionOrder, Load, OnRestart, Outcome,
     PluginDescriptor, Role,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::buffer::{BufferContent, CommandBuffer};
 use super::call::{Interrupt, call_handlers, callback_host, log_over_budget};
 use super::overlay;
-use super::shadow::watch;
+use super::shadow::beside_live;
 use super::{faulted, outcome, prep, pushing};
 use crate::agenda::{Agenda, Frame, PendingDispatch, Progress, Purpose, Subject, Work};
 use crate::api::{Effects, Level};
@@ -77,7 +77,7 @@ fn continue_as_frame(
 pub(crate) fn run(core: &mut Core, mut frame: Box<Frame>) -> Option<Box<Frame>> {
     while frame.shadow_calls.is_some() {
         // One handler at a time: shadows are called between them, and the outcome of each is noted.
-        watch::call_due(core, &mut frame);
+        beside_live::call_due(core, &mut frame);
         let next = frame.progress.next;
         if frame.handlers.as_ref().is_none_or(|handlers| next >= handlers.len()) {
             return Some(frame);

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::shadow::watch;
+use super::shadow::beside_live;
 use crate::agenda::{Agenda, Frame, Purpose, Work};
 use crate::host::{Handlers, PluginKey};
 use crate::plugins::Plugins;
@@ -25,7 +25,7 @@ pub(crate) fn push(agenda: &mut Agenda, plugins: &Plugins, frame: Frame) {
 pub(crate) fn add_shadows(shadows: &Shadows, frame: &mut Frame) {
     if !shadows.is_empty() {
         frame.shadow_calls =
-            watch::begin(shadows, frame, frame.handlers.as_deref().unwrap_or_default());
+            beside_live::begin(shadows, frame, frame.handlers.as_deref().unwrap_or_default());
     }
 }
 

@@ -11,10 +11,10 @@
 //! | `watched` | what a dispatch knows about the shadows that it concerns |
 
 pub(super) mod budget;
+pub(super) mod calls;
 pub(super) mod compare;
 pub(super) mod findings;
 pub(super) mod later;
-pub(super) mod watched;
 
 use std::rc::Rc;
 
@@ -25,9 +25,9 @@ use crate::host::{LoadedPlugin, PluginKey, Stack};
 use crate::job::{JobId, Timestamp};
 use crate::topic::TopicId;
 use budget::Budget;
+pub(super) use calls::ShadowCalls;
 use findings::Findings;
 use later::Later;
-pub(super) use watched::ShadowCalls;
 
 /// The shadows, in the order in which they were loaded.
 #[derive(Debug, Default)]

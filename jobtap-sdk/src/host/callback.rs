@@ -19,13 +19,13 @@ use std::any::Any;
 
 use serde_json::Value;
 
-use super::call_error::CallError;
 use super::command::Command;
-use super::prep::Node;
-use super::remote::RemoteHandle;
-use super::service::ServiceRequest;
-use super::slurm::SlurmRequest;
-use super::update::UpdateRequest;
+use super::errors::call_error::CallError;
+use super::off_thread::remote::RemoteHandle;
+use super::values::prep::Node;
+use super::values::service::ServiceRequest;
+use super::values::slurm::SlurmRequest;
+use super::values::update::UpdateRequest;
 use crate::eventlog::{Context, EventEntry};
 use crate::job::{Job, JobId, State, Timestamp, Uid};
 use crate::jobspec::Dependency;

@@ -16,76 +16,62 @@ compile_error!(
 );
 
 // Modules with values that authors name too are open to the crate, so that `plugin` can export them.
-mod backend;
-pub(crate) mod blocking;
-pub(crate) mod call_error;
 mod callback;
-mod calls;
 pub(crate) mod careful;
 pub(crate) mod command;
-pub(crate) mod descriptor;
-#[doc(hidden)]
-pub mod errno;
-pub(crate) mod event_name;
-pub(crate) mod exception;
-pub(crate) mod failure;
-mod is_error;
+pub(crate) mod errors;
 mod kind;
-mod meter;
+pub(crate) mod linked;
+mod metering;
+pub(crate) mod off_thread;
 mod offers;
-mod order;
 pub(crate) mod outcome;
 mod own_topic;
 pub(crate) mod parts;
-pub(crate) mod perilog;
-pub(crate) mod prep;
-pub(crate) mod process;
-mod registry;
-mod remote;
-pub(crate) mod service;
-mod setup_error;
-pub(crate) mod slurm;
 mod stack;
-pub(crate) mod task;
-pub(crate) mod update;
+pub(crate) mod values;
 
+pub use callback::{Args, Detail, Host};
+pub use command::{Command, JobWork, LaterCall, RemoteWork, TimerKey, WorkKind};
+#[doc(hidden)]
+pub use errors::errno;
+pub use errors::failure::{AsyncError, Failure, Panicked, panic_text};
+pub use errors::is_error::IsError;
+pub use errors::setup_error::SetupError;
+pub use futures_util::future::AbortHandle;
+pub use kind::HostKind;
 #[cfg(feature = "linkme")]
 #[doc(hidden)]
-pub use backend::{JOBTAP_PLUGINS_V1, JOBTAP_SCHEDULERS_V1};
+pub use linked::backend::{JOBTAP_PLUGINS_V1, JOBTAP_SCHEDULERS_V1};
 #[cfg(all(feature = "inventory", not(feature = "linkme")))]
 #[doc(hidden)]
-pub use backend::{Linked, LinkedScheduler};
-pub use blocking::{Awaited, BlockingCommand, BlockingWork};
-pub use callback::{Args, Detail, Host};
-pub use calls::{Calls, PresentCall};
-pub use command::{Command, JobWork, LaterCall, RemoteWork, TimerKey, WorkKind};
-pub use descriptor::{
+pub use linked::backend::{Linked, LinkedScheduler};
+pub use linked::descriptor::{
     AsyncPolicy, HandlerEntry, HandlerFn, InitArgs, IntroductionOrder, Load, OnRestart,
     PluginDescriptor,
 };
-pub use failure::{AsyncError, Failure, Panicked, panic_text};
-pub use futures_util::future::AbortHandle;
-pub use is_error::IsError;
-pub use kind::HostKind;
-pub use meter::{BUCKETS, HandlerStats, SAMPLE, Ticks};
+pub use linked::order::{Placement, arrange};
+pub use linked::registry::{Registry, RegistryBuilder, RegistryError};
+pub use metering::calls::{Calls, PresentCall};
+pub use metering::meter::{BUCKETS, HandlerStats, SAMPLE, Ticks};
+pub use off_thread::blocking::{Awaited, BlockingCommand, BlockingWork};
+pub use off_thread::plugin_future::{Origin, PluginFuture, TIME_BUDGET, over_budget};
+pub use off_thread::process::{LineSink, ProcessAnswer, ProcessCommand, ProcessKey};
+pub use off_thread::remote::{
+    NoReturn, PluginKey, RemoteCall, RemoteHandle, RemoteQueue, RemoteSink,
+};
 pub use offers::{
     CALL_OFFERS, CallOffers, Offer, Offers, SERVICE_OFFERS, TOPIC_OFFERS, TopicOffers, call_name,
     topic_named,
 };
-pub use order::{Placement, arrange};
 pub use outcome::{Decisions, Outcome};
 pub use own_topic::call_own_handlers;
 pub use parts::{JobParts, Lent};
-pub use prep::PrepFailure;
-pub use process::{LineSink, ProcessAnswer, ProcessCommand, ProcessKey};
-pub use registry::{Registry, RegistryBuilder, RegistryError};
-pub use remote::{NoReturn, PluginKey, RemoteCall, RemoteHandle, RemoteQueue, RemoteSink};
-pub use service::{ReplyTo, Role, ServiceRequest};
-pub use setup_error::SetupError;
-pub use slurm::{RequestAnswer, RequestKey, RequestWork, SlurmRequest};
 pub use stack::{BoundHandler, CallResult, Fault, Handlers, LoadedPlugin, Stack};
-pub use task::{Origin, PluginFuture, TIME_BUDGET, over_budget};
-pub use update::UpdateDecision;
+pub use values::prep::PrepFailure;
+pub use values::service::{ReplyTo, Role, ServiceRequest};
+pub use values::slurm::{RequestAnswer, RequestKey, RequestWork, SlurmRequest};
+pub use values::update::UpdateDecision;
 
 // For the engine alone.
 #[doc(hidden)]
@@ -94,13 +80,15 @@ pub use command::work_description;
 pub use parts::{lent, without_scheduling};
 
 // Public as items of `plugin`.
-pub(crate) use call_error::CallError;
 pub(crate) use command::Level;
-pub(crate) use event_name::EventName;
-pub(crate) use exception::Exception;
-pub(crate) use failure::ConfError;
+pub(crate) use errors::call_error::CallError;
+pub(crate) use errors::failure::ConfError;
+pub(crate) use off_thread::process::{
+    OutputLine, Process, ProcessEnd, ProcessError, ProcessResult,
+};
 pub(crate) use outcome::Priority;
-pub(crate) use perilog::Perilog;
-pub(crate) use process::{OutputLine, Process, ProcessEnd, ProcessError, ProcessResult};
-pub(crate) use service::{Cred, ServiceError};
-pub(crate) use update::UpdateRequest;
+pub(crate) use values::event_name::EventName;
+pub(crate) use values::exception::Exception;
+pub(crate) use values::perilog::Perilog;
+pub(crate) use values::service::{Cred, ServiceError};
+pub(crate) use values::update::UpdateRequest;

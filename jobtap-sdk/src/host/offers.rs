@@ -5,10 +5,10 @@
 //! say which, so that `jobtap build --host` can refuse a plugin before it compiles it, a host's adapter refuses
 //! the same, and the guide shows the same tables.
 
-use super::call_error::CallError;
 use super::command::Command;
-use super::descriptor::HandlerEntry;
+use super::errors::call_error::CallError;
 use super::kind::HostKind;
+use super::linked::descriptor::HandlerEntry;
 use crate::topic::TopicId;
 
 /// Whether a host serves a topic or a call.

@@ -4,7 +4,7 @@ use std::any::Any;
 
 use serde_json::{Map, Value};
 
-use super::update::UpdateDecision;
+use super::values::update::UpdateDecision;
 use crate::job::{PRIORITY_MAX, PRIORITY_MIN};
 use crate::resource::ResourceSet;
 

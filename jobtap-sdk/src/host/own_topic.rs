@@ -2,8 +2,8 @@
 
 use std::any::Any;
 
-use super::call_error::CallError;
 use super::callback::Host;
+use super::errors::call_error::CallError;
 use super::stack::{BoundHandler, CallResult, Fault};
 use crate::job::{Job, JobId};
 

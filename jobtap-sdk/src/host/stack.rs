@@ -16,11 +16,11 @@ use serde_json::Value;
 
 use super::callback::Args;
 use super::command::work_description;
-use super::descriptor::{HandlerEntry, HandlerFn, PluginDescriptor};
-use super::failure::{Failure, Panicked, panic_text};
-use super::meter::{HandlerStats, Meter, Ticks};
+use super::errors::failure::{Failure, Panicked, panic_text};
+use super::linked::descriptor::{HandlerEntry, HandlerFn, PluginDescriptor};
+use super::metering::meter::{HandlerStats, Meter, Ticks};
+use super::off_thread::remote::{PluginKey, RemoteHandle};
 use super::outcome::Outcome;
-use super::remote::{PluginKey, RemoteHandle};
 use crate::job::Job;
 use crate::jobspec::Dependency;
 use crate::topic::TopicId;

@@ -53,20 +53,20 @@ pub use remote::timers::Timer;
 
 // Types that also occur in host commands and outcomes, and are therefore defined in `host`.
 pub use crate::host::IsError;
-pub use crate::host::blocking::BlockingError;
-pub use crate::host::call_error::{CallError, UpdateFault};
 pub use crate::host::command::Level;
-pub use crate::host::event_name::{EventName, InvalidEventName};
-pub use crate::host::exception::{Exception, Severity};
-pub use crate::host::failure::{ConfError, Gone};
-pub use crate::host::outcome::{IsPriorityValue, IsScore, Priority};
-pub use crate::host::perilog::Perilog;
-pub use crate::host::prep::Node;
-pub use crate::host::process::{
+pub use crate::host::errors::call_error::{CallError, UpdateFault};
+pub use crate::host::errors::failure::{ConfError, Gone};
+pub use crate::host::off_thread::blocking::BlockingError;
+pub use crate::host::off_thread::process::{
     ExitError, OutputLine, Process, ProcessEnd, ProcessError, ProcessResult, Stream,
 };
-pub use crate::host::service::{Cred, ServiceError};
-pub use crate::host::update::UpdateRequest;
+pub use crate::host::outcome::{IsPriorityValue, IsScore, Priority};
+pub use crate::host::values::event_name::{EventName, InvalidEventName};
+pub use crate::host::values::exception::{Exception, Severity};
+pub use crate::host::values::perilog::Perilog;
+pub use crate::host::values::prep::Node;
+pub use crate::host::values::service::{Cred, ServiceError};
+pub use crate::host::values::update::UpdateRequest;
 pub use crate::job::JobFlag;
 
 use crate::host::PluginDescriptor;

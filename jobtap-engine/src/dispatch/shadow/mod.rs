@@ -16,6 +16,7 @@
 //! | `introduction` | existing jobs, introduced to a shadow |
 //! | `manage` | loading, promotion and demotion |
 
+pub(crate) mod beside_live;
 mod call;
 mod host;
 mod introduction;
@@ -23,7 +24,6 @@ pub(crate) mod manage;
 pub(crate) mod notes;
 mod report;
 pub(crate) mod services;
-pub(crate) mod watch;
 
 pub(crate) use call::resume;
 pub(crate) use report::report;

@@ -5,7 +5,7 @@ use std::future::Future;
 use super::asyncs::{AbortableFuture, AsyncTopic, IntoAnswer, async_topics, in_background};
 use super::failure::{EpilogFailed, PrologFailed};
 use super::params::FromTopic;
-use crate::host::prep::{Node, PrepFailure};
+use crate::host::values::prep::{Node, PrepFailure};
 use crate::host::{
     AsyncError, AsyncPolicy, Command, Detail, Failure, JobWork, Outcome, WorkKind, work_description,
 };

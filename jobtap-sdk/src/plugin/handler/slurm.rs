@@ -10,7 +10,7 @@ use super::asyncs::{
 };
 use super::outcome::IntoFailure;
 use super::params::FromTopic;
-use crate::host::slurm::{RequestAnswer, RequestKey, RequestWork, SlurmRequest};
+use crate::host::values::slurm::{RequestAnswer, RequestKey, RequestWork, SlurmRequest};
 use crate::host::{
     AsyncError, AsyncPolicy, Command, Detail, Failure, Outcome, RemoteHandle, work_description,
 };

@@ -2,7 +2,7 @@
 
 use super::handle::Remote;
 use crate::host::Command;
-use crate::host::blocking::{BlockingCommand, BlockingError, BlockingWork};
+use crate::host::off_thread::blocking::{BlockingCommand, BlockingError, BlockingWork};
 
 impl<P: 'static> Remote<P> {
     /// Runs `work` on one of the host's threads and waits for its return value. Use it for work that computes or

@@ -13,7 +13,7 @@ use futures_channel::oneshot;
 use super::handle::Remote;
 use super::process::Signals;
 use super::timers::Timer;
-use crate::host::failure::Gone;
+use crate::host::errors::failure::Gone;
 use crate::host::{
     LineSink, OutputLine, Process, ProcessEnd, ProcessError, ProcessResult, RemoteHandle,
 };

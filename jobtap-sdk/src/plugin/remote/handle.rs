@@ -14,7 +14,7 @@ use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 
 use crate::host::careful::Careful;
-use crate::host::failure::Gone;
+use crate::host::errors::failure::Gone;
 use crate::host::{Command, Level, PluginFuture, RemoteHandle, RemoteWork, panic_text};
 use crate::job::JobId;
 use crate::plugin::cx::arguments::IsSeconds;

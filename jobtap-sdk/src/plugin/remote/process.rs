@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures_channel::oneshot;
 
 use super::handle::Remote;
-use crate::host::failure::Gone;
-use crate::host::process::Started;
+use crate::host::errors::failure::Gone;
+use crate::host::off_thread::process::Started;
 use crate::host::{
     Command, LineSink, OutputLine, Process, ProcessAnswer, ProcessCommand, ProcessKey,
     ProcessResult, RemoteHandle,

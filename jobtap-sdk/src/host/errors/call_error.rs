@@ -1,6 +1,6 @@
 //! Why a call that a handler makes can't have an effect, in the cases that types don't rule out.
 
-use super::kind::HostKind;
+use crate::host::kind::HostKind;
 use crate::job::{JobId, State};
 use crate::jobspec::JobspecError;
 

@@ -6,8 +6,8 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::command::{Command, RemoteWork, TimerKey};
-use super::meter::{Polls, Ticks};
+use crate::host::command::{Command, RemoteWork, TimerKey};
+use crate::host::metering::meter::{Polls, Ticks};
 use crate::job::Timestamp;
 
 /// Identifies one load of a plugin. A plugin that is loaded again gets another key, so that work for its
@@ -95,11 +95,11 @@ impl RemoteHandle {
         Self { ticks, ..self }
     }
 
-    pub(super) fn ticks(&self) -> &Ticks {
+    pub(in crate::host) fn ticks(&self) -> &Ticks {
         &self.ticks
     }
 
-    pub(super) fn polls(&self) -> &Polls {
+    pub(in crate::host) fn polls(&self) -> &Polls {
         &self.polls
     }
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 
 use futures_channel::oneshot;
 
-use super::careful::Careful;
-use super::failure::{Gone, panic_text};
+use crate::host::careful::Careful;
+use crate::host::errors::failure::{Gone, panic_text};
 
 /// Why the work of [`Remote::blocking`](crate::plugin::Remote::blocking) has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

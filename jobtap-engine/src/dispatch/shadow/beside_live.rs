@@ -10,8 +10,8 @@ use crate::job::{Job, JobId, Timestamp};
 use crate::jobs::Jobs;
 use crate::plugins::Plugins;
 use crate::shadows::Shadows;
+use crate::shadows::calls::{ShadowCall, ShadowCalls};
 use crate::shadows::compare::{Compared, LiveTranscript, compare};
-use crate::shadows::watched::{ShadowCall, ShadowCalls};
 use crate::topic::{OnFailure, TopicId};
 use crate::transcript::{Transcript, fault_text};
 

@@ -62,4 +62,4 @@ pub use imp::{JOBTAP_PLUGINS_V1, JOBTAP_SCHEDULERS_V1};
 #[cfg(all(feature = "inventory", not(feature = "linkme")))]
 pub use imp::{Linked, LinkedScheduler};
 #[cfg(any(feature = "linkme", feature = "inventory"))]
-pub(super) use imp::{linked, linked_schedulers};
+pub(in crate::host) use imp::{linked, linked_schedulers};

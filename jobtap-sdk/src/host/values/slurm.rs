@@ -9,7 +9,7 @@ use std::fmt;
 
 use futures_util::future::AbortHandle;
 
-use super::task::PluginFuture;
+use crate::host::off_thread::plugin_future::PluginFuture;
 use crate::job::Uid;
 use crate::slurm::{JobDescriptor, JobRecord, Partition, SlurmError};
 

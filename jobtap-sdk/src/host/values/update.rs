@@ -23,7 +23,7 @@ pub struct UpdateRequest {
     pub value: Value,
 }
 
-/// A plugin's approval of an [`UpdateRequest`]. A refusal is a [`Failure::Reject`](super::Failure::Reject).
+/// A plugin's approval of an [`UpdateRequest`]. A refusal is a [`Failure::Reject`](crate::host::Failure::Reject).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct UpdateDecision {
     /// This key needs no `job.validate`, which is skipped only when this is set for all keys of the request.
@@ -36,7 +36,7 @@ pub struct UpdateDecision {
 
 impl UpdateDecision {
     /// Adds the decision of a later plugin about the same key.
-    pub(super) fn merge(&mut self, later: UpdateDecision) {
+    pub(in crate::host) fn merge(&mut self, later: UpdateDecision) {
         self.validated |= later.validated;
         self.feasibility |= later.feasibility;
         self.further.extend(later.further);

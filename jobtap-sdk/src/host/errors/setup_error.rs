@@ -3,9 +3,9 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::descriptor::{InitArgs, PluginDescriptor};
 use super::failure::{Failure, panic_text};
-use super::stack::Fault;
+use crate::host::linked::descriptor::{InitArgs, PluginDescriptor};
+use crate::host::stack::Fault;
 
 /// Why a plugin can't be built with its configuration, or doesn't accept a new one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

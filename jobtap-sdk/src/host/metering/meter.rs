@@ -44,7 +44,7 @@ impl Ticks {
         &self.calls
     }
 
-    pub(super) fn precise(&self) -> u64 {
+    pub(in crate::host) fn precise(&self) -> u64 {
         (self.precise)()
     }
 }
@@ -63,7 +63,7 @@ impl fmt::Debug for Ticks {
 
 /// Counts of one handler.
 #[derive(Debug)]
-pub(super) struct Meter {
+pub(in crate::host) struct Meter {
     number: CallNumber,
     calls: Cell<u64>,
     errors: Cell<u64>,
@@ -73,14 +73,14 @@ pub(super) struct Meter {
 
 /// A call that is being metered.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(in crate::host) struct Running {
     coarse: u64,
     precise: Option<u64>,
     before: PresentCall,
 }
 
 impl Meter {
-    pub(super) fn new(number: CallNumber) -> Self {
+    pub(in crate::host) fn new(number: CallNumber) -> Self {
         Self {
             number,
             calls: Cell::new(0),
@@ -91,7 +91,7 @@ impl Meter {
     }
 
     #[inline]
-    pub(super) fn start(&self, ticks: &Ticks, job: Option<JobId>) -> Running {
+    pub(in crate::host) fn start(&self, ticks: &Ticks, job: Option<JobId>) -> Running {
         let calls = self.calls.get();
         self.calls.set(calls + 1);
         let precise = calls.is_multiple_of(SAMPLE).then(|| ticks.precise());
@@ -101,7 +101,7 @@ impl Meter {
 
     /// Ends a call. Returns the milliseconds that it took by the coarse clock.
     #[inline]
-    pub(super) fn stop(&self, running: &Running, ticks: &Ticks) -> u64 {
+    pub(in crate::host) fn stop(&self, running: &Running, ticks: &Ticks) -> u64 {
         ticks.calls.end(running.before);
         if let Some(start) = running.precise {
             self.sample(ticks.precise().saturating_sub(start));
@@ -109,11 +109,11 @@ impl Meter {
         ticks.coarse().saturating_sub(running.coarse)
     }
 
-    pub(super) fn error(&self) {
+    pub(in crate::host) fn error(&self) {
         self.errors.set(self.errors.get() + 1);
     }
 
-    pub(super) fn panic(&self) {
+    pub(in crate::host) fn panic(&self) {
         self.panics.set(self.panics.get() + 1);
     }
 
@@ -125,7 +125,7 @@ impl Meter {
         }
     }
 
-    pub(super) fn stats(&self, topic: String, method: &'static str) -> HandlerStats {
+    pub(in crate::host) fn stats(&self, topic: String, method: &'static str) -> HandlerStats {
         HandlerStats {
             topic,
             method,
@@ -143,7 +143,7 @@ fn bucket_of(nanoseconds: u64) -> usize {
 
 /// Counts of the polls of a plugin's futures, by their topics. They are polled on other threads.
 #[derive(Debug, Default)]
-pub(super) struct Polls(Mutex<BTreeMap<&'static str, Polled>>);
+pub(in crate::host) struct Polls(Mutex<BTreeMap<&'static str, Polled>>);
 
 #[derive(Debug)]
 struct Polled {
@@ -153,7 +153,7 @@ struct Polled {
 
 impl Polls {
     /// Notes a poll that took this long.
-    pub(super) fn note(&self, topic: &'static str, nanoseconds: u64) {
+    pub(in crate::host) fn note(&self, topic: &'static str, nanoseconds: u64) {
         let mut polls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || Polled { polls: 0, samples: [0; BUCKETS] };
         let polled = polls.entry(topic).or_insert_with(new);
@@ -163,7 +163,7 @@ impl Polls {
         }
     }
 
-    pub(super) fn stats(&self) -> Vec<HandlerStats> {
+    pub(in crate::host) fn stats(&self) -> Vec<HandlerStats> {
         let polls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let stats = |(topic, polled): (&&'static str, &Polled)| HandlerStats {
             topic: (*topic).to_owned(),

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt::Display;
 
 use super::is_error::IsError;
-use super::service::ServiceError;
+use crate::host::values::service::ServiceError;
 use crate::slurm::SlurmError;
 
 /// Why a handler did not succeed.

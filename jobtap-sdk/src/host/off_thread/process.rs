@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_channel::oneshot;
 
-use super::failure::Gone;
+use crate::host::errors::failure::Gone;
 use crate::job::WaitStatus;
 
 /// A process that a plugin runs: a program with arguments, variables and standard input.

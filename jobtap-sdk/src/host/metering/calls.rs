@@ -11,7 +11,7 @@ use std::thread::ThreadId;
 
 use crate::job::JobId;
 
-/// The callback that is under way; clones share it. A host has one in its [`Ticks`](super::Ticks).
+/// The callback that is under way; clones share it. A host has one in its [`Ticks`](crate::host::Ticks).
 ///
 /// ```
 /// use jobtap_core::host::Ticks;
@@ -40,7 +40,7 @@ struct Shared {
 
 /// The number of a handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct CallNumber(u64);
+pub(in crate::host) struct CallNumber(u64);
 
 /// The number of bits in the number of a handler.
 const NUMBER: u32 = 16;
@@ -95,7 +95,7 @@ impl Calls {
 
     /// The number of a handler of this plugin. The same names get the same number, so that reloading plugins uses up no
     /// numbers.
-    pub(super) fn number(&self, plugin: &str, topic: &str) -> CallNumber {
+    pub(in crate::host) fn number(&self, plugin: &str, topic: &str) -> CallNumber {
         let name = format!("{plugin}: {topic}");
         let mut names = self.names();
         let index = names.iter().position(|known| *known == name).unwrap_or_else(|| {
@@ -115,7 +115,12 @@ impl Calls {
     /// Records a call of a handler, which has had `calls` calls before. Returns the call that it interrupts, since a
     /// handler may call an author's own topic.
     #[inline]
-    pub(super) fn begin(&self, handler: CallNumber, calls: u64, job: Option<JobId>) -> PresentCall {
+    pub(in crate::host) fn begin(
+        &self,
+        handler: CallNumber,
+        calls: u64,
+        job: Option<JobId>,
+    ) -> PresentCall {
         let before = self.now();
         self.0.job.store(job.map_or(0, JobId::as_u64), Relaxed);
         self.0.handler.store((calls << NUMBER) | handler.0, Relaxed);

@@ -111,7 +111,7 @@ const fn is_one_of(name: &str, names: &[&str]) -> bool {
 }
 
 /// `==` of strings, which a `const fn` can't call.
-pub(super) const fn same(a: &str, b: &str) -> bool {
+pub(in crate::host) const fn same(a: &str, b: &str) -> bool {
     let (mut a, mut b) = (a.as_bytes(), b.as_bytes());
     while let (Some((x, left)), Some((y, right))) = (a.split_first(), b.split_first()) {
         if *x != *y {

@@ -6,9 +6,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::careful::Careful;
-use super::command::Command;
 use super::remote::{PluginKey, RemoteHandle};
+use crate::host::careful::Careful;
+use crate::host::command::Command;
 use crate::job::JobId;
 
 /// A future that the host runs for a plugin. Its polls are metered like callbacks: a poll that takes long delays

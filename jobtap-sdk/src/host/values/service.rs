@@ -4,8 +4,8 @@ use std::cell::Cell;
 
 use serde_json::Value;
 
-use super::errno::{EINVAL, EPERM};
-use super::is_error::IsError;
+use crate::host::errors::errno::{EINVAL, EPERM};
+use crate::host::errors::is_error::IsError;
 use crate::job::Uid;
 
 /// The client that sent a request.
