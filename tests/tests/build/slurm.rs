@@ -79,3 +79,33 @@ fn a_release_that_is_not_known_is_only_tried_by_force() {
     let output = build(&site, "--force-layout", None);
     assert!(output.stderr.contains("the source of exactly Slurm 26.11.1"), "{output:?}");
 }
+
+/// The file would be refused only when the site's slurmctld starts.
+#[test]
+fn headers_of_another_version_than_the_daemons_are_refused() {
+    let headers = ["/usr/include", "/usr/local/include"];
+    if !headers.iter().any(|dir| Path::new(dir).join("slurm/slurm.h").exists()) {
+        eprintln!("skipped: there are no headers of Slurm");
+        return;
+    }
+    let site = site("0x1a0505");
+    site.write("bin/scontrol", "#!/bin/sh\necho slurm 23.11.254\n");
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(site.path("bin/scontrol"), executable).unwrap();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::iter::once(site.path("bin")).chain(std::env::split_paths(&path));
+    let path = std::path::PathBuf::from(std::env::join_paths(path).unwrap());
+
+    let words = "--host slurm-job-submit -o job_submit_site.so --with=large=large";
+    let output = site.build_with(words, &[("PATH", &path)]);
+    assert_eq!(output.code, 1);
+    for part in
+        ["the Slurm of this machine is 23.11.254, which would refuse the file", "SLURM_INCLUDE_DIR"]
+    {
+        assert!(output.stderr.contains(part), "{part}: {output:?}");
+    }
+    // Headers that are named may be those of another machine.
+    let include = site.path("include");
+    let output = site.build_with(words, &[("PATH", &path), ("SLURM_INCLUDE_DIR", &include)]);
+    assert!(output.stderr.contains("the source of exactly Slurm 26.05.5"), "{output:?}");
+}
