@@ -106,7 +106,6 @@ fn date_of(text: &str, now: &Zoned, toward: Toward) -> Option<Date> {
     match text {
         "today" => return Some(now.date()),
         "tomorrow" => return now.date().tomorrow().ok(),
-        "yesterday" => return now.date().yesterday().ok(),
         _ => {}
     }
     let numbers = |separator: char| -> Option<Vec<i16>> {
@@ -187,7 +186,6 @@ mod tests {
             ("16:00", midnight + 57_600),
             ("23:30", midnight + 84_600),
             ("now-1hour", 1_699_992_159),
-            ("yesterday", midnight - day),
             ("11/01", midnight - 13 * day),
         ] {
             assert_eq!(parse(text, NOW, &TimeZone::UTC, Toward::Past), Some(time), "{text}");

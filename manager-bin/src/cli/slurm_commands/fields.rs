@@ -296,7 +296,7 @@ mod tests {
     fn rows_are_sorted_by_several_fields() {
         let sorted = |order: &str| {
             let order = Order::parse(order, FIELDS).unwrap();
-            let mut rows = vec![(2, "n10"), (10, "n2"), (1, "n2"), (3, "m")];
+            let mut rows = [(2, "n10"), (10, "n2"), (1, "n2"), (3, "m")];
             rows.sort_by(|a, b| order.compare(a, b, |_, _| None));
             rows.iter().map(|row| row.0).collect::<Vec<_>>()
         };
