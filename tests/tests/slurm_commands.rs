@@ -68,7 +68,8 @@ fn squeue_shows_jobs_in_slurms_columns() {
     let lines: Vec<&str> = all.lines().collect();
     assert_eq!(lines[0], "JOBID PARTITION NAME ST NODES NODELIST(REASON)");
     assert_eq!(lines.len(), 5, "{all}");
-    assert!(lines.contains(&format!("{array}_2 batch wrap PD 1 (Dependency)").as_str()), "{all}");
+    let waits = format!("{array}_[2] batch wrap PD 1 (JobArrayTaskLimit)");
+    assert!(lines.contains(&waits.as_str()), "{all}");
     assert!(lines.contains(&format!("{held} short held PD 1 (JobHeldUser)").as_str()), "{all}");
     assert!(
         lines.iter().any(|line| line.starts_with(&format!("{running} batch first R 1 n"))),
@@ -88,6 +89,16 @@ fn squeue_shows_jobs_in_slurms_columns() {
     assert_eq!(named(&["-t", "PD", "-p", "short"]), held);
     assert_eq!(named(&["-A", "chem"]), held);
     assert_eq!(named(&["-n", "first", "--me"]), running);
+    let sorted = |order: &str| site.run(&["squeue", "-h", "-r", "-S", order, "-o", "%i"]).ok();
+    let ids: Vec<String> = sorted("i").lines().map(str::to_owned).collect();
+    assert_eq!(ids, [&*running, &held, &format!("{array}_1"), &format!("{array}_2")]);
+    let down: Vec<String> = sorted("-i").lines().map(str::to_owned).collect();
+    assert!(down.iter().eq(ids.iter().rev()), "{down:?}");
+    assert_eq!(sorted("-P,-t,i").lines().next().unwrap(), held);
+    let refused = site.run(&["squeue", "-S", "nosuch"]);
+    assert!(refused.stderr.contains("there is no field 'nosuch' to sort by"), "{refused:?}");
+    // One that isn't known is no failure beside one that is.
+    assert_eq!(named(&["-j", &format!("999,{held}")]), held);
     let long = site
         .run(&["squeue", "-h", "-j", &held, "-O", "jobid:22,state:9,timelimit:.6,account"])
         .ok();
@@ -97,7 +108,46 @@ fn squeue_shows_jobs_in_slurms_columns() {
         (unknown.code, unknown.stderr.trim()),
         (1, "squeue: error: Invalid job id specified")
     );
-    assert!(site.run(&["squeue", "-o", "%q %y"]).stderr.contains("there is no field %y here"));
+    assert!(site.run(&["squeue", "-o", "%q %z"]).stderr.contains("there is no field %z here"));
+    let json = site.run(&["squeue", "--json"]);
+    assert!(json.code == 2 && json.stderr.contains("Left out: "), "{json:?}");
+    let mut variable = site.manager.command(["squeue", "-h", "-j", &held]);
+    assert_eq!(run(variable.env("SQUEUE_FORMAT", "%j|%y")).ok(), "held|0");
+}
+
+#[test]
+fn pending_jobs_of_an_array_are_on_one_line() {
+    let site = Site::start("");
+    let array = site.wrap(&["-a", "1-6%2", "-n1"], "sleep 100");
+    let dependent = site.wrap(&["-d", &format!("afterok:{array}_1"), "-n1"], "true");
+    let list = |words: &[&str]| site.run(&[&["squeue", "-h", "-o", "%i %r"], words].concat()).ok();
+    until("two run", || list(&["-t", "R"]).lines().count() == 2);
+    assert_eq!(list(&["-j", &array, "-t", "PD"]), format!("{array}_[3-6] JobArrayTaskLimit"));
+    assert_eq!(list(&["-j", &array, "-t", "PD", "-r"]).lines().count(), 4);
+    let waits = site.run(&["squeue", "-h", "-j", &dependent, "-o", "%E"]).ok();
+    assert_eq!(waits, format!("afterok:{array}(unfulfilled)"));
+    // Those that run can't be held, which is no failure for the whole array.
+    site.run(&["scontrol", "hold", &array]).ok();
+    site.run(&["scancel", &format!("{array}_[1-5]")]).ok();
+    until("five have ended", || list(&["-j", &array]).lines().count() == 1);
+    assert_eq!(list(&["-j", &array]), format!("{array}_[6] JobHeldUser"));
+    let account = |words: &[&str]| {
+        let words = [&["sacct", "-n", "-P", "-o", "jobid,state"], words].concat();
+        site.run(&words).ok().replace(&array, "ARRAY")
+    };
+    let wanted = "ARRAY_1|CANCELLED\nARRAY_2|CANCELLED\nARRAY_3|CANCELLED";
+    assert_eq!(account(&["-j", &format!("{array}_[1-3]")]), wanted);
+    assert_eq!(
+        account(&["-j", &format!("{array}_6,{array}_2")]),
+        "ARRAY_2|CANCELLED\nARRAY_6|PENDING"
+    );
+    assert_eq!(
+        account(&["-S", "now-1hour", "-s", "PD", "--name", "wrap"]).lines().next().unwrap(),
+        "ARRAY_6|PENDING"
+    );
+    assert_eq!(account(&["-s", "NODE_FAIL"]), "");
+    let refused = site.run(&["sacct", "-q", "normal"]);
+    assert!(refused.code == 2 && refused.stderr.contains("Left out: "), "{refused:?}");
 }
 
 #[test]
@@ -121,9 +171,28 @@ fn scontrol_and_sinfo_show_and_change_nodes() {
         of(&["-N", "-n", "n2", "-o", "%N %P %t %C"]),
         "n2 batch* idle 0/4/0/4\nn2 short idle 0/4/0/4"
     );
-    assert_eq!(of(&["-s", "-p", "batch", "-o", "%P %F %G"]), "batch* 1/2/1/4 gpu:2");
+    assert_eq!(of(&["-p", "batch", "-o", "%P %F %G"]), "batch* 1/2/1/4 gpu:2");
     assert_eq!(of(&["-R", "-o", "%E %N"]), "worse disk n4");
     assert_eq!(of(&["-t", "drain", "-p", "batch", "-o", "%n"]), "n4");
+    // As Slurm 22.05.8: nodes are on a line if the format shows them alike.
+    assert_eq!(of(&["-o", "%N"]), "n[1-4]");
+    assert_eq!(of(&["-o", "%D %t"]), "1 drain\n1 alloc\n2 idle");
+    assert_eq!(of(&["-o", "%P %D"]), "batch* 4\nshort 2");
+    assert_eq!(of(&["-o", "%f %N"]), "few n[1-2]\n(null) n[3-4]");
+    assert_eq!(of(&["-o", "%C"]), "4/8/4/16");
+    assert_eq!(
+        of(&["-N", "-o", "%N %t"]),
+        "n1 alloc\nn1 alloc\nn2 idle\nn2 idle\nn3 idle\nn4 drain"
+    );
+    assert_eq!(of(&["-S", "t", "-o", "%t %N"]), "idle n[2-3]\nalloc n1\ndrain n4");
+    assert_eq!(of(&["-S", "-P", "-o", "%P"]), "short\nbatch*");
+    assert_eq!(of(&["-O", "nodehost:|,statecompact:4"]), "n4|drai\nn1|allo\nn2|idle\nn3|idle");
+    assert_eq!(
+        of(&["-t", "fail", "-p", "short"]).trim_end(),
+        "short        up    1:00:00      0    n/a"
+    );
+    let bad = site.run(&["sinfo", "-t", "nope"]);
+    assert!(bad.code == 1 && bad.stderr.contains("Bad state string: \"nope\""), "{bad:?}");
     let node = site.run(&["scontrol", "-o", "show", "node", "n4"]).ok();
     assert!(node.starts_with("NodeName=n4 "), "{node}");
     assert!(node.contains(" State=IDLE+DRAIN ") && node.contains(" Reason=worse disk ["), "{node}");
@@ -154,6 +223,44 @@ fn scontrol_and_sinfo_show_and_change_nodes() {
 }
 
 #[test]
+fn scontrol_changes_the_state_of_partitions() {
+    let site = Site::start("");
+    let set = |state: &str| site.run(&["scontrol", "update", "PartitionName=short", state]);
+    let avail = || site.run(&["sinfo", "-h", "-p", "short", "-o", "%a"]).ok();
+    let submit =
+        || site.run(&["sbatch", "-p", "short", "-t1", "-o", "/dev/null", "--wrap", "true"]);
+    set("State=DOWN").ok();
+    assert_eq!(avail(), "down");
+    assert_eq!(submit().code, 0, "jobs are accepted, and wait");
+    set("state=drain").ok();
+    assert_eq!(avail(), "drain");
+    let refused = submit();
+    assert!(refused.code == 1 && refused.stderr.contains("the partition is drain"), "{refused:?}");
+    until("the waiting job runs", || site.run(&["squeue", "-h"]).ok().is_empty());
+    set("state=inactive").ok();
+    assert_eq!(avail(), "inact");
+    let shown = site.run(&["scontrol", "-o", "show", "partition", "short"]).ok();
+    assert!(shown.contains(" State=INACTIVE "), "{shown}");
+    site.run(&["scontrol", "update", "partition=short", "state=up"]).ok();
+    assert_eq!((avail(), submit().code), ("up".to_owned(), 0));
+    for (words, text) in [
+        (
+            &["partitionname=short", "maxtime=5"][..],
+            "not supported: maxtime=5: of a partition only State",
+        ),
+        (&["partitionname=short"], "No changes specified"),
+        (
+            &["partitionname=short", "state=nope"],
+            "Acceptable State values are UP, DOWN, DRAIN and INACTIVE",
+        ),
+        (&["partitionname=nosuch", "state=up"], "Invalid partition name specified"),
+    ] {
+        let refused = site.run(&[&["scontrol", "update"], words].concat());
+        assert!(refused.code == 1 && refused.stderr.contains(text), "{refused:?}");
+    }
+}
+
+#[test]
 fn scontrol_shows_and_changes_jobs() {
     let site = Site::start("");
     let job = site.wrap(&["-H", "-n2", "-J", "one", "-t", "10"], "true");
@@ -171,6 +278,10 @@ fn scontrol_shows_and_changes_jobs() {
     }
     site.run(&["scontrol", "update", &format!("jobid={job}"), "timelimit=5"]).ok();
     assert!(show(&job).contains("TimeLimit=00:05:00 "));
+    site.run(&["scontrol", "update", "job", &job, "timelimit=+2"]).ok();
+    assert!(show(&job).contains("TimeLimit=00:07:00 "));
+    let script = site.run(&["scontrol", "write", "batch_script", &job, "-"]).ok();
+    assert!(script.starts_with("#!/bin/sh") && script.ends_with("true"), "{script}");
     let refused = site.run(&["scontrol", "update", &format!("job={job}"), "foo=3"]);
     assert!(refused.code == 1 && refused.stderr.contains("not supported: foo=3"), "{refused:?}");
     site.run(&["scontrol", "release", &job]).ok();
@@ -191,11 +302,13 @@ fn a_requeued_job_runs_again_under_another_id() {
     let job = site.wrap(&["-n1", "-J", "again"], &command);
     let runs = || fs::read_to_string(&file).map_or(0, |text| text.lines().count());
     until("the job runs", || runs() == 1);
-    site.run(&["scontrol", "requeue", &job]).ok();
+    let answer = site.run(&["scontrol", "requeue", &job]);
     until("it runs again", || runs() == 2);
     assert_eq!(site.manager.field(&job, "result"), "CANCELED");
     let second = site.run(&["squeue", "-h", "-n", "again", "-t", "R", "-o", "%i"]).ok();
     assert_ne!(second, job);
+    let wanted = format!("scontrol: job {job} runs again as job {second}");
+    assert_eq!((answer.code, answer.stderr.trim()), (0, wanted.as_str()));
     assert!(site.run(&["scontrol", "show", "job", &second]).ok().contains(" Restarts=1 "));
     site.run(&["scontrol", "requeuehold", &second]).ok();
     let held = || site.run(&["squeue", "-h", "-n", "again", "-t", "PD", "-o", "%r"]).ok();
@@ -212,19 +325,24 @@ fn a_refusal_ends_neither_the_command_nor_a_job_without_a_word() {
     let hold = site.run(&["scontrol", "release", "999,998", &job]);
     assert_eq!((hold.code, hold.stderr.lines().count()), (1, 2), "{hold:?}");
     site.manager.wait(&job, "clean");
-    // It ignores the signal that ends it, so that it is still there when the new job is refused.
-    let job = site.wrap(&["-n1"], "trap '' TERM; while :; do sleep 0.1; done");
+    let job = site.wrap(&["-n1"], "sleep 100");
     site.manager.wait(&job, "start");
     site.manager.jobtap("queue disable --all -m closed").ok();
+    let refused = site.run(&["scontrol", "requeue", &job]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.stderr.contains("can't be submitted again: "), "{refused:?}");
+    assert!(refused.stderr.trim_end().ends_with(&format!("for job {job}")), "{refused:?}");
+    assert_eq!(site.manager.field(&job, "state"), "RUN");
+    // It can be tried again.
+    site.manager.jobtap("queue enable --all").ok();
     site.run(&["scontrol", "requeue", &job]).ok();
-    let log = || site.manager.jobtap(&format!("job eventlog {job}")).ok();
-    until("the refusal is noted", || log().contains("can't be submitted again"));
+    site.manager.wait(&job, "clean");
 }
 
 #[test]
 fn the_id_of_an_array_means_all_of_its_jobs() {
     let site = Site::start("");
-    let active = || site.run(&["squeue", "-h", "-o", "%K"]).ok();
+    let active = || site.run(&["squeue", "-h", "-r", "-o", "%K"]).ok();
     let submit = || site.wrap(&["-a", "0-3", "-n1"], "sleep 100");
     let array = submit();
     let waits = site.wrap(&["-d", &format!("afterany:{array}_1"), "-n1"], "true");
@@ -257,9 +375,6 @@ fn scancel_selects_by_options_and_sends_signals() {
     let one = site.wrap(&["-J", "one", "-n1"], "trap 'exit 3' USR1; while :; do sleep 0.1; done");
     let two = site.wrap(&["-J", "two", "-n1", "-H"], "true");
     site.manager.wait(&one, "start");
-    // In Slurm this signals the steps alone, and would end no script.
-    let steps = site.run(&["scancel", "-s", "USR1", &one]);
-    assert!(steps.code == 1 && steps.stderr.contains("use -f to signal"), "{steps:?}");
     site.run(&["scancel", "-f", "-s", "USR1", &one]).ok();
     site.manager.wait(&one, "clean");
     assert_eq!(site.manager.field(&one, "returncode"), "3");
@@ -274,6 +389,65 @@ fn scancel_selects_by_options_and_sends_signals() {
     );
     // As in Slurm, a job that has ended is not a failure.
     assert_eq!(site.run(&["scancel", &two]).code, 0);
+}
+
+/// As in Slurm 22.05.8: without -f and -b the shell and what it has started itself get no signal.
+#[test]
+fn a_signal_reaches_the_steps_the_script_or_all() {
+    let site = Site::start("");
+    let commands = site.dir.path().join("commands");
+    site.run(&["slurm", "install", commands.to_str().unwrap()]).ok();
+    let waits = |who: &str| {
+        format!(
+            "sh -c \"trap 'echo {who} got it; exit' USR1; echo {who} is ready; while :; do sleep 0.1; done\""
+        )
+    };
+    let script = format!(
+        "PATH={}:$PATH\ntrap 'echo script got it; got=1' USR1\n{} & child=$!\nsrun -n1 {} & step=$!\n\
+         while [ -z \"$got\" ] && kill -0 $child && kill -0 $step; do sleep 0.1; done\n\
+         sleep 0.5; echo end; kill $child $step; wait",
+        commands.display(),
+        waits("child"),
+        waits("step")
+    );
+    for (options, wanted) in [
+        (&["-s", "USR1"][..], &["step got it"][..]),
+        (&["-b", "-s", "USR1"], &["script got it"]),
+        (&["-f", "-s", "USR1"], &["child got it", "script got it", "step got it"]),
+    ] {
+        let out = site.dir.path().join(format!("out{}", options.concat()));
+        let file = out.to_str().unwrap();
+        let words = ["sbatch", "--parsable", "-n1", "-o", file, "--wrap", &script];
+        let job = site.run(&words).ok();
+        let text = || fs::read_to_string(&out).unwrap_or_default();
+        until("all are ready", || text().matches("is ready").count() == 2);
+        site.run(&[&["scancel"], options, &[&job]].concat()).ok();
+        site.manager.wait(&job, "clean");
+        let text = text();
+        let mut got: Vec<&str> = text.lines().filter(|line| line.ends_with("got it")).collect();
+        got.sort_unstable();
+        assert_eq!(got, wanted, "{options:?}: {text}");
+        assert!(text.contains("end\n"), "{options:?}: {text}");
+    }
+    // As Slurm's srun does, a step passes on what the script sends to it.
+    let script = script.replace("got=1", "kill -USR1 $step");
+    let out = site.dir.path().join("passed");
+    let words = ["sbatch", "--parsable", "-n1", "-o", out.to_str().unwrap(), "--wrap", &script];
+    let job = site.run(&words).ok();
+    let text = || fs::read_to_string(&out).unwrap_or_default();
+    until("all are ready", || text().matches("is ready").count() == 2);
+    site.run(&["scancel", "-b", "-s", "USR1", &job]).ok();
+    site.manager.wait(&job, "clean");
+    let got: Vec<String> =
+        text().lines().filter(|l| l.ends_with("got it")).map(str::to_owned).collect();
+    assert_eq!(got, ["script got it", "step got it"], "{}", text());
+    // Without a signal -b kills the script.
+    let job = site.wrap(&["-n1"], "sleep 100");
+    site.manager.wait(&job, "start");
+    site.run(&["scancel", "-b", &job]).ok();
+    site.manager.wait(&job, "clean");
+    let state = site.run(&["scontrol", "-o", "show", "job", &job]).ok();
+    assert!(state.contains("JobState=FAILED"), "{state}");
 }
 
 #[test]

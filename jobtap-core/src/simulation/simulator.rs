@@ -396,7 +396,8 @@ impl Simulator {
                     };
                     let reply = ReplyTo(of.map_or(PLANNED, |(place, _)| place));
                     self.unanswered.extend(of);
-                    let request = Request::Resubmit(Box::new(submission));
+                    let submission = Ok(Box::new(submission));
+                    let request = Request::Resubmit { of: job.of, submission };
                     inputs.push_back(Input::Request { reply, cred, request });
                 }
                 Effect::Reply { .. }

@@ -446,7 +446,8 @@ impl TestManager {
                         urgency: job.urgency.value().into(),
                         flags: job.flags.bits(),
                     };
-                    let request = Request::Resubmit(Box::new(submission));
+                    let submission = Ok(Box::new(submission));
+                    let request = Request::Resubmit { of: job.of, submission };
                     inputs.push_back(Input::Request { reply, cred, request });
                 }
             }

@@ -1,7 +1,7 @@
 //! Requests of clients about jobs: memos, signals, purges and waits.
 
 use jobtap_core::engine::{Request, RequestError};
-use jobtap_core::job::{State, Uid};
+use jobtap_core::job::{Reach, State, Uid};
 use jobtap_core::prelude::*;
 use jobtap_core::testing::{TestJob, TestManager, TestStream};
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ fn a_signal_reaches_the_jobs_of_the_user_and_any_of_the_owner() {
     let mut m = manager();
     let id = m.submit(TestJob::new().user(GUEST)).unwrap();
     let waits = held(&mut m, GUEST);
-    let kill = |id: JobId, signum: i64| Request::Kill { id, signum };
+    let kill = |id: JobId, signum: i64| Request::Kill { id, signum, reach: Reach::Group };
     assert!(ask(&mut m, GUEST, kill(id, 10)).is_ok());
     assert!(ask(&mut m, OWNER, kill(id, 12)).is_ok());
     assert_eq!(m.signals(id), [10, 12]);
@@ -72,8 +72,7 @@ fn a_requeued_job_is_submitted_again_and_ends() {
     let others = "guests may only requeue their own jobs";
     assert_eq!(ask(&mut m, GUEST + 1, requeue(id, false)), refusal(1, others));
     assert_eq!(ask(&mut m, GUEST, requeue(waits, false)), refusal(22, "job has not started"));
-    assert!(ask(&mut m, GUEST, requeue(id, false)).is_ok());
-    m.assert_exception(id, "cancel", "requeued");
+    let answer = ask(&mut m, GUEST, requeue(id, false)).unwrap();
     let of = |m: &TestManager, first: JobId| {
         let names = |id: &JobId| {
             let jobspec = m.job(*id).jobspec().value().clone();
@@ -83,12 +82,41 @@ fn a_requeued_job_is_submitted_again_and_ends() {
         m.jobs().into_iter().find(names).unwrap()
     };
     let second = of(&m, id);
+    assert_eq!(answer, json!({ "id": second }));
+    m.assert_exception(id, "cancel", &format!("requeued as {second}"));
     assert_eq!(m.job(second).userid(), Uid(GUEST));
     m.assert_state(second, State::Run);
     assert!(ask(&mut m, OWNER, requeue(second, true)).is_ok());
     let third = of(&m, second);
     assert_eq!(m.job(third).urgency().value(), 0);
     assert_eq!(ask(&mut m, GUEST, requeue(id, false)), refusal(22, "job is inactive"));
+}
+
+#[test]
+fn a_job_whose_successor_is_refused_runs_on_and_its_user_learns_why() {
+    /// Accepts one job.
+    #[derive(Default)]
+    struct One(u32);
+
+    #[jobtap_plugin(name = "one")]
+    impl One {
+        #[on("job.validate")]
+        fn validate(&mut self, _job: &Job) -> Result<(), Reject> {
+            self.0 += 1;
+            if self.0 == 1 { Ok(()) } else { Err(Reject::new("one job is enough")) }
+        }
+    }
+
+    let mut m = TestManager::new().plugin::<ByUrgency>().plugin::<One>().start();
+    let id = m.submit(TestJob::new()).unwrap();
+    let refused = refusal(22, "can't be submitted again: one job is enough");
+    assert_eq!(ask(&mut m, OWNER, Request::Requeue { id, hold: false }), refused);
+    m.assert_state(id, State::Run);
+    assert_eq!(m.jobs(), [id]);
+    // It can be tried again.
+    assert_eq!(ask(&mut m, OWNER, Request::Requeue { id, hold: false }), refused);
+    m.finish(id, 0);
+    assert_eq!(m.job(id).result(), Some(JobResult::Completed));
 }
 
 #[test]

@@ -136,8 +136,16 @@ mod tests {
 
     fn any_command() -> impl Strategy<Value = JobCommand> {
         prop_oneof![
-            (any_id(), any_signal(), prop_oneof![Just(Reach::Group), Just(Reach::Task)])
-                .prop_map(|(id, signal, reach)| JobCommand::Signal { id, signal, reach }),
+            (
+                any_id(),
+                any_signal(),
+                prop_oneof![Just(Reach::Group), Just(Reach::Task), Just(Reach::Steps)]
+            )
+                .prop_map(|(id, signal, reach)| JobCommand::Signal {
+                    id,
+                    signal,
+                    reach
+                }),
             (any_id(), any::<Option<u32>>(), any::<Vec<u8>>(), any::<bool>())
                 .prop_map(|(id, rank, data, eof)| JobCommand::Stdin { id, rank, data, eof }),
             (any_id(), any_signal(), any_signal(), any::<u32>(), any::<Option<u32>>()).prop_map(

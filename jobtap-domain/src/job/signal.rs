@@ -25,7 +25,9 @@ const REAL_TIME: [(&str, usize); 2] = [("RTMIN", 34), ("RTMAX", 64)];
 ///
 /// assert_eq!(Reach::default(), Reach::Group);
 /// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Reach {
     /// The processes of the tasks, and what they have started.
@@ -33,6 +35,8 @@ pub enum Reach {
     Group,
     /// Only the processes of the tasks, such as the shell of a batch script.
     Task,
+    /// Only the processes of jobs that managers inside of the job run, such as the steps of a batch script.
+    Steps,
 }
 
 impl Reach {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::host::errno::EPERM;
-use crate::job::{JobId, StateSet, Uid};
+use crate::job::{JobId, Reach, StateSet, Uid};
 use crate::jobspec::Jobspec;
 use crate::queue::Target;
 use crate::resource::ResourceSet;
@@ -16,7 +16,12 @@ pub enum Request {
     Submit(Box<Submission>),
     /// Submits again a job that the manager has ended, as [`Effect::Resubmit`](super::Effect::Resubmit) asks. The job
     /// was admitted before, so queues and `slurm.job_submit` add nothing to it. Response: `{"id"}`.
-    Resubmit(Box<Submission>),
+    Resubmit {
+        /// The job.
+        of: JobId,
+        /// The job as its user would submit it now, or why it can't be told.
+        submission: Result<Box<Submission>, RequestError>,
+    },
     /// `job-manager.raise`.
     Raise {
         /// The job.
@@ -35,14 +40,17 @@ pub enum Request {
         /// The exception to post.
         exception: RaisedException,
     },
-    /// `job-manager.kill`: a signal to the tasks of a running job.
+    /// `job-manager.kill`: a signal to processes of a running job.
     Kill {
         /// The job.
         id: JobId,
         /// The signal's number.
         signum: i64,
+        /// Which processes get it.
+        reach: Reach,
     },
-    /// `job-manager.requeue`: ends a running job, and submits an identical one.
+    /// `job-manager.requeue`: submits a job that is identical to a running one, which ends once the new one is
+    /// accepted. Response: `{"id"}`.
     Requeue {
         /// The job.
         id: JobId,

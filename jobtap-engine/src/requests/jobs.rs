@@ -128,6 +128,7 @@ pub(super) fn kill(
     cred: Cred,
     id: JobId,
     signum: i64,
+    reach: Reach,
 ) -> Result<(), RequestError> {
     let signal = check_signal(signum)?;
     let guests = "guests may only send signals to their own jobs";
@@ -135,7 +136,7 @@ pub(super) fn kill(
     if !matches!(record.job.state(), State::Run | State::Cleanup) {
         return refuse(EINVAL, "job is not running");
     }
-    exec::signal(effects, jobs, id, signal, Reach::Group);
+    exec::signal(effects, jobs, id, signal, reach);
     Ok(())
 }
 

@@ -44,9 +44,10 @@ pub(super) fn handle(core: &mut Core, reply: ReplyTo, cred: Cred, request: Reque
     let result = match request {
         // Their own parts respond to these, since they may have to wait.
         Request::Submit(submission) => return submit::submit(core, reply, cred, *submission),
-        Request::Resubmit(submission) => {
-            return submit::resubmit(core, reply, cred, *submission);
+        Request::Resubmit { of, submission } => {
+            return submit::resubmit(core, reply, cred, of, submission);
         }
+        Request::Requeue { id, hold } => return requeue::requeue(core, reply, cred, id, hold),
         Request::Update { id, updates } => return update::update(core, reply, cred, id, updates),
         Request::Wait { id } => {
             return waiters::wait(&mut turn.effects, jobs, waiters, reply, cred, id);
@@ -67,11 +68,8 @@ pub(super) fn handle(core: &mut Core, reply: ReplyTo, cred: Cred, request: Reque
         Request::RaiseAll { dry_run, userid, states, exception } => {
             jobs::raise_all(turn, jobs, cred, dry_run, userid, states, &exception)
         }
-        Request::Kill { id, signum } => {
-            jobs::kill(&mut turn.effects, jobs, cred, id, signum).map(|()| json!({}))
-        }
-        Request::Requeue { id, hold } => {
-            requeue::requeue(turn, jobs, cred, id, hold).map(|()| json!({}))
+        Request::Kill { id, signum, reach } => {
+            jobs::kill(&mut turn.effects, jobs, cred, id, signum, reach).map(|()| json!({}))
         }
         Request::KillAll { dry_run, userid, signum } => {
             jobs::kill_all(&mut turn.effects, jobs, cred, dry_run, userid, signum)

@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::access;
 use super::slurm::begin;
+use super::{access, requeue};
 use crate::agenda::{Agenda, Cause, Frame, Purpose, Subject, SubmissionStep, Work};
 use crate::api::{Cred, ReplyTo, RequestError, Submission, Write};
 use crate::core::Core;
@@ -45,20 +45,32 @@ pub(super) fn submit(core: &mut Core, reply: ReplyTo, cred: Cred, submission: Su
         }
         Ok((urgency, flags)) => {
             let checked = Checked::new(submission, urgency, flags);
-            take_to_gates(core, Submitter { reply, messages: Vec::new() }, cred, checked);
+            take_to_gates(core, Submitter::new(reply, Vec::new()), cred, checked);
         }
     }
 }
 
 /// Submits again a job that was admitted before.
-pub(super) fn resubmit(core: &mut Core, reply: ReplyTo, cred: Cred, submission: Submission) {
+pub(super) fn resubmit(
+    core: &mut Core,
+    reply: ReplyTo,
+    cred: Cred,
+    of: JobId,
+    submission: Result<Box<Submission>, RequestError>,
+) {
     // The options were checked when the job was submitted; its owner may have raised the urgency since.
-    match check_options(Cred { owner: true, ..cred }, &submission) {
-        Err(error) => core.turn.effects.reply(reply, Err(error)),
-        Ok((urgency, flags)) => {
-            let checked = Checked::new(submission, urgency, flags);
-            let checked = Checked { admitted_before: true, ..checked };
-            take_to_gates(core, Submitter { reply, messages: Vec::new() }, cred, checked);
+    let owner = Cred { owner: true, ..cred };
+    let checked = submission.and_then(|submission| {
+        let (urgency, flags) = check_options(owner, &submission)?;
+        let checked = Checked::new(*submission, urgency, flags);
+        Ok(Checked { admitted_before: true, ..checked })
+    });
+    let submitter = Submitter { replaces: Some(of), ..Submitter::new(reply, Vec::new()) };
+    match checked {
+        Ok(checked) => take_to_gates(core, submitter, cred, checked),
+        Err(error) => {
+            let Core { turn, jobs, submissions, .. } = core;
+            refused(turn, jobs, submissions, submitter, error);
         }
     }
 }
@@ -94,8 +106,23 @@ pub(super) fn take_to_gates(core: &mut Core, submitter: Submitter, cred: Cred, c
             let submitted = Submitted { userid, urgency, flags, is_versioned: true };
             jobs.post(turn, id, Event::Submit(submitted));
         }
-        Err(error) => turn.effects.reply_with(submitter.reply, submitter.messages, Err(error)),
+        Err(error) => refused(turn, jobs, submissions, submitter, error),
     }
+}
+
+/// Tells the submitter that there is no job, and who waits for it in the place of another one.
+fn refused(
+    turn: &mut Turn,
+    jobs: &mut Jobs,
+    submissions: &mut Submissions,
+    submitter: Submitter,
+    error: RequestError,
+) {
+    let Submitter { reply, messages, replaces } = submitter;
+    if let Some(of) = replaces {
+        requeue::refused(turn, jobs, submissions, of, messages.clone(), error.clone());
+    }
+    turn.effects.reply_with(reply, messages, Err(error));
 }
 
 /// Checks urgency and flags: some are for the owner of the instance only.
@@ -239,7 +266,10 @@ fn accept(
     }
     waiters.count_active(record);
     jobs.count_new(id);
-    if let Some(Submitter { reply, messages }) = submissions.submitters.remove(&id) {
+    if let Some(Submitter { reply, messages, replaces }) = submissions.submitters.remove(&id) {
+        if let Some(of) = replaces {
+            requeue::accepted(turn, jobs, submissions, of, id, messages.clone());
+        }
         turn.effects.reply_with(reply, messages, Ok(json!({ "id": id })));
     }
     jobs.post(turn, id, Event::Validate);
@@ -255,8 +285,8 @@ fn reject(
     text: String,
 ) {
     let text = if text.is_empty() { "rejected by plugin".to_owned() } else { text };
-    if let Some(Submitter { reply, messages }) = submissions.submitters.remove(&id) {
-        turn.effects.reply_with(reply, messages, Err(invalid(text)));
+    if let Some(submitter) = submissions.submitters.remove(&id) {
+        refused(turn, jobs, submissions, submitter, invalid(text));
     }
     async_work::abort_all(jobs, id);
     if let Some(record) = jobs.get_mut(id) {

@@ -382,6 +382,9 @@ fn report_usage(error: &clap::Error) -> ExitCode {
     }
 }
 
+/// How the part of a help begins that says what the command lacks.
+const LEFT_OUT: &str = "Left out: ";
+
 /// The innermost subcommand that the words name.
 fn place_of(top: clap::Command, program: String, words: &[String]) -> usage::Place {
     let mut command = top;
@@ -396,7 +399,10 @@ fn place_of(top: clap::Command, program: String, words: &[String]) -> usage::Pla
     let usage = command.render_usage().to_string();
     let usage = usage.trim_start_matches("Usage:").trim().to_owned();
     let last_word = words.last().cloned().unwrap_or_default();
-    usage::Place { program, path, usage, last_word }
+    // Commands of Slurm say that at the end of their help.
+    let after_help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let left_out = after_help.split_once(LEFT_OUT).map(|(_, rest)| format!("{LEFT_OUT}{rest}"));
+    usage::Place { program, path, usage, last_word, left_out }
 }
 
 #[cfg(test)]

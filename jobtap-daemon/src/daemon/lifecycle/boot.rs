@@ -103,7 +103,6 @@ pub(super) fn start_threads(
         runtime: plugin_runtime.plugins,
         processes: plugin_runtime.processes,
         blocking,
-        log: Arc::clone(&log),
         failure,
     };
     let pulse = Pulse::start(Arc::clone(&log))?;

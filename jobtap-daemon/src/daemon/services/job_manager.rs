@@ -43,8 +43,8 @@ impl Handle for RaiseAll {
 
 impl Handle for Kill {
     fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
-        let Self { id, signum } = self;
-        Ok(PendingResponse::FromEngine(Request::Kill { id, signum }))
+        let Self { id, signum, reach } = self;
+        Ok(PendingResponse::FromEngine(Request::Kill { id, signum, reach }))
     }
 }
 

@@ -12,7 +12,6 @@ use super::resubmit;
 use crate::daemon::engine::{After, EngineHandle};
 use crate::daemon::execution::Execution;
 use crate::daemon::failure::Failure;
-use crate::daemon::log::Log;
 use crate::daemon::plugin_threads::blocking::BlockingThreads;
 use crate::daemon::plugin_threads::futures::FutureThreads;
 use crate::daemon::processes::Processes;
@@ -33,7 +32,7 @@ pub(in crate::daemon) struct Effector {
     pub records: Records,
     /// The executor.
     pub execution: Execution,
-    /// The runtime on which users are looked up and jobs are submitted again.
+    /// The runtime on which users are looked up.
     pub runtime: tokio::runtime::Handle,
     /// The threads for the futures of plugins.
     pub futures: FutureThreads,
@@ -41,8 +40,6 @@ pub(in crate::daemon) struct Effector {
     pub processes: Processes,
     /// The threads for work of plugins that computes for long.
     pub blocking: BlockingThreads,
-    /// The log.
-    pub log: Arc<Log>,
     /// Where a failure to make something durable is reported.
     pub failure: Failure,
 }
@@ -84,10 +81,7 @@ impl Effector {
                     engine.input(Input::Requester { user, requester });
                 }));
             }
-            Effect::Resubmit(job) => {
-                let Self { engine, records, log, runtime, .. } = self;
-                resubmit::resubmit(engine, records, log, runtime, *job);
-            }
+            Effect::Resubmit(job) => resubmit::resubmit(&self.engine, &self.records, *job),
             Effect::Spawn(future) => self.futures.spawn(future),
         }
     }

@@ -1,49 +1,21 @@
 //! Jobs that the engine submits again, since they couldn't start: their environment is in the store only.
 
-use std::sync::Arc;
-
-use jobtap_core::engine::{Cred, Request, Resubmission, Submission};
+use jobtap_core::engine::{Cred, Request, RequestError, Resubmission, Submission};
 use jobtap_core::jobspec::{Jobspec, path};
-use jobtap_core::plugin::Level;
-use serde_json::{Value, json};
-use tokio::runtime::Handle;
+use serde_json::Value;
 
-use crate::daemon::engine::{EngineHandle, answered};
+use crate::daemon::engine::EngineHandle;
 use crate::daemon::execution;
-use crate::daemon::log::Log;
 use crate::daemon::records::Records;
 use crate::rpc::RpcError;
 use crate::store::request;
 
-/// Begins to submit a job again, on `runtime`. The engine responds later; if it refuses, the log and a memo of the job
-/// say so.
-pub(super) fn resubmit(
-    engine: &EngineHandle,
-    records: &Records,
-    log: &Arc<Log>,
-    runtime: &Handle,
-    job: Resubmission,
-) {
+/// Begins to submit a job again. The engine tells who waits for it.
+pub(super) fn resubmit(engine: &EngineHandle, records: &Records, job: Resubmission) {
     let (of, cred) = (job.of, Cred { userid: job.userid, owner: false });
-    let (engine, log) = (engine.clone(), Arc::clone(log));
-    let submission = submission(records, job);
-    drop(runtime.spawn(async move {
-        let refused = match submission {
-            Err(error) => Some(error),
-            Ok(submission) => {
-                let request = Request::Resubmit(Box::new(submission));
-                answered(engine.request(cred, request)).await.err()
-            }
-        };
-        if let Some(error) = refused {
-            log.write(Level::Error, &format!("{of}: can't be submitted again: {error}"));
-            let memo = json!({"requeue": format!("can't be submitted again: {error}")});
-            let memo = memo.as_object().cloned().unwrap_or_default();
-            // A job that is inactive by now takes no memo.
-            let request = Request::Memo { id: of, volatile: false, memo };
-            let _ = answered(engine.request(cred, request)).await;
-        }
-    }));
+    let submission = submission(records, job).map(Box::new);
+    let submission = submission.map_err(|error| RequestError::new(error.errno, error.text));
+    drop(engine.request(cred, Request::Resubmit { of, submission }));
 }
 
 /// The job as its user would submit it now.

@@ -1,6 +1,6 @@
 //! `job-manager.*`: changes of jobs, and the state of the manager.
 
-use jobtap_core::job::{JobId, StateSet, Uid};
+use jobtap_core::job::{JobId, Reach, StateSet, Uid};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -70,22 +70,30 @@ impl RaiseAll {
     }
 }
 
-/// Sends a signal to the tasks of a running job.
+/// Sends a signal to processes of a running job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Kill {
     /// The job.
     pub id: JobId,
     /// The signal's number.
     pub signum: i64,
+    /// Which processes get it.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Reach::is_group")]
+    pub reach: Reach,
 }
 
 impl Kill {
+    /// A signal to the tasks and to what they have started.
+    pub fn all(id: JobId, signum: i64) -> Self {
+        Self { id, signum, reach: Reach::Group }
+    }
+
     pub(super) fn audit(&self) -> Option<Audited> {
         Audited::new("kill", &["id", "signum"])
     }
 }
 
-/// Ends a running job, and submits an identical one, which has an id of its own.
+/// Submits a job that is identical to a running one, and ends the running one when the new one is accepted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Requeue {
     /// The job.
@@ -93,6 +101,16 @@ pub struct Requeue {
     /// Whether the new job is held.
     #[serde(default, deserialize_with = "or_default")]
     pub hold: bool,
+}
+
+/// The response to [`Requeue`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Requeued {
+    /// The new job.
+    pub id: JobId,
+    /// Messages from plugins to the user.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<String>,
 }
 
 impl Requeue {

@@ -102,7 +102,7 @@ services! { each_service:
                                        audit = job_manager::Kill::audit;
     "job-manager.killall":         job_manager::KillAll => job_manager::Matched, Anyone, Short,
                                        audit = job_manager::KillAll::audit;
-    "job-manager.requeue":         job_manager::Requeue => Done, Anyone, Short, job = id,
+    "job-manager.requeue":         job_manager::Requeue => job_manager::Requeued, Anyone, Short, job = id,
                                        audit = job_manager::Requeue::audit;
     "job-manager.urgency":         job_manager::SetUrgency => job_manager::OldUrgency, Anyone, Short, job = id;
     "job-manager.update":          job_manager::Update => job_manager::Updated, Anyone, Short, job = id;

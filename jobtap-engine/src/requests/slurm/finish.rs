@@ -28,7 +28,7 @@ pub(crate) fn finish(core: &mut Core, chain: Chain) {
             let check = &core.submissions.host_check;
             match rewrite_submission(changes, *submission, urgency, flags, check) {
                 Ok(rewritten) => {
-                    let submitter = Submitter { reply, messages };
+                    let submitter = Submitter::new(reply, messages);
                     return submit::take_to_gates(core, submitter, cred, rewritten);
                 }
                 Err(error) => error,

@@ -24,14 +24,8 @@ pub(super) struct Column {
     value: fn(&JobRow<'_>, &TimeZone) -> String,
 }
 
-/// How the column `JobID` shows a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ids {
-    /// As all commands of this program do.
-    Own,
-    /// As a decimal number, as Slurm's commands do.
-    Slurm,
-}
+/// The column that shows a job in the form of this program, or in Slurm's.
+pub(super) const ID: &str = "JobID";
 
 /// What sacct shows without `--format`.
 pub(super) const DEFAULT: &str = "jobid,jobname,partition,account,alloccpus,state,exitcode";
@@ -48,7 +42,7 @@ const KNOWN: &[Known] = &[
     Known { name: "Eligible", width: 19, value: |row, zone| time(row, "t_sched", zone) },
     Known { name: "End", width: 19, value: |row, zone| time(row, "t_inactive", zone) },
     Known { name: "ExitCode", width: 8, value: |row, _| exit_code(row) },
-    Known { name: "JobID", width: 12, value: |row, _| row.display.ids.show(row.id) },
+    Known { name: ID, width: 12, value: |row, _| row.display.ids.show(row.id) },
     Known { name: "JobIDRaw", width: 20, value: |row, _| row.id.encode(Encoding::Dec) },
     Known { name: "JobName", width: 10, value: |row, _| row.text("name").to_owned() },
     Known { name: "NCPUS", width: 10, value: |row, _| allocated(row, "ncores") },
@@ -79,7 +73,7 @@ const KNOWN: &[Known] = &[
 ///
 /// # Errors
 /// A column doesn't exist, or a width is not a number from 1 to 4096.
-pub(super) fn chosen(format: &str, ids: Ids) -> Result<Vec<Column>, CliError> {
+pub(super) fn chosen(format: &str) -> Result<Vec<Column>, CliError> {
     let column = |text: &str| {
         let (name, width) = text.split_once('%').unwrap_or((text, ""));
         let known = KNOWN.iter().find(|known| known.name.eq_ignore_ascii_case(name));
@@ -99,11 +93,7 @@ pub(super) fn chosen(format: &str, ids: Ids) -> Result<Vec<Column>, CliError> {
                 })?
             }
         };
-        let value = match (ids, known.name) {
-            (Ids::Slurm, "JobID") => |row: &JobRow<'_>, _: &TimeZone| row.id.encode(Encoding::Dec),
-            _ => known.value,
-        };
-        Ok(Column { name: known.name, width, left, value })
+        Ok(Column { name: known.name, width, left, value: known.value })
     };
     format.split(',').filter(|text| !text.is_empty()).map(column).collect()
 }
@@ -216,7 +206,10 @@ fn reason(row: &JobRow<'_>) -> String {
 
 /// `CODE:SIGNAL`.
 pub(in crate::cli) fn exit_code(row: &JobRow<'_>) -> String {
+    // A shell reports the signal that has ended its command as a code.
+    let ended = matches!(row.final_result(), Some(JobResult::Canceled | JobResult::Timeout));
     match row.returncode() {
+        Some(code @ 129..=192) if ended => format!("0:{}", code - 128),
         Some(code @ 0..) => format!("{code}:0"),
         // The job was canceled before it had an exit status.
         Some(-128) | None => "0:0".to_owned(),
@@ -251,7 +244,7 @@ mod tests {
     fn shown(job: Value, format: &str) -> Vec<String> {
         let display = display();
         let row = JobRow::from_json(job, &display).unwrap();
-        let columns = chosen(format, Ids::Own).unwrap();
+        let columns = chosen(format).unwrap();
         columns.iter().map(|column| column.value(&row, &TimeZone::UTC)).collect()
     }
 
@@ -285,6 +278,15 @@ mod tests {
     }
 
     #[test]
+    fn a_signal_that_the_manager_has_sent_is_no_exit_code() {
+        let job = |result: u32, status: u32| json!({"id": 7, "state": 64, "result": result, "waitstatus": status});
+        assert_eq!(shown(job(4, 143 << 8), "exitcode"), ["0:15"]);
+        assert_eq!(shown(job(8, 15), "exitcode"), ["0:15"]);
+        assert_eq!(shown(job(2, 143 << 8), "exitcode"), ["143:0"]);
+        assert_eq!(shown(job(4, 3 << 8), "exitcode"), ["3:0"]);
+    }
+
+    #[test]
     fn a_job_that_never_ran_has_no_times() {
         let job = json!({"id": 7, "state": 64, "result": 4, "ncores": 8, "t_submit": 100.0, "t_inactive": 103.0});
         let format = "state,exitcode,start,alloccpus,reqcpus,timelimit,elapsed,plannedraw";
@@ -294,7 +296,7 @@ mod tests {
 
     #[test]
     fn columns_have_widths() {
-        let columns = chosen("uid%4,user%-6,State,jobid%4", Ids::Own).unwrap();
+        let columns = chosen("uid%4,user%-6,State,jobid%4").unwrap();
         let fit: Vec<String> = columns.iter().map(|column| column.fit("abcde")).collect();
         assert_eq!(fit, ["abc+", "abcde ", "     abcde", "abcde"]);
         for (format, refusal) in [
@@ -302,7 +304,7 @@ mod tests {
             ("jobid%x", "'jobid%x': the width is a number from 1 to 4096"),
             ("jobid%0", "'jobid%0': the width is a number from 1 to 4096"),
         ] {
-            assert_eq!(chosen(format, Ids::Own).err().unwrap().text, refusal);
+            assert_eq!(chosen(format).err().unwrap().text, refusal);
         }
     }
 }

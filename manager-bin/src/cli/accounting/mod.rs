@@ -1,5 +1,6 @@
 //! `accounting`: what finished jobs have used, as lines of JSON for programs and as a report in the form of Slurm's
-//! sacct for people. Neither holds the jobs in memory: each job is written as soon as it is read.
+//! sacct for people. Neither holds the jobs in memory: each job is written as soon as it is read. Only `sacct` itself,
+//! which lists jobs by their ids, keeps its lines.
 
 mod columns;
 mod export;
@@ -12,7 +13,8 @@ use std::process::ExitCode;
 
 pub(in crate::cli) use self::columns::{exit_code, span};
 pub(in crate::cli) use self::finished::display;
-pub(in crate::cli) use self::report::{ReportArgs as Sacct, sacct};
+pub(in crate::cli) use self::report::{ReportArgs, SlurmReport};
+pub(in crate::cli) use self::select::SelectArgs;
 
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
@@ -32,7 +34,7 @@ enum AccountingCommand {
     /// Write a line of JSON for each finished job
     Export(export::ExportArgs),
     /// Report jobs in the form of Slurm's sacct, or totals by user and queue
-    Report(report::ReportArgs),
+    Report(ReportArgs),
 }
 
 /// Runs the command.

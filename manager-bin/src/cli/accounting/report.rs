@@ -1,20 +1,22 @@
 //! `accounting report`: jobs in the form of Slurm's sacct, or totals by user and queue.
 
+use std::collections::BTreeMap;
 use std::io::{BufWriter, Write, stdout};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use jobtap_core::job::JobId;
 
-use super::columns::{self, Column, Ids, fit};
+use super::columns::{self, Column, fit};
 use super::finished::{display, each_job};
 use super::select::{SelectArgs, Span};
 use super::totals::{By, Totals};
 use crate::cli::common::message::CliError;
-use crate::cli::jobs::row::JobRow;
+use crate::cli::jobs::row::{DisplayContext, JobRow};
+use crate::rpc::services::job_list::List;
 
 /// Options of `accounting report`.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[command(after_help = "\
 As with sacct, these are your own jobs that ended today and those that are active, unless options say otherwise.
 Active jobs come first, then those that ended last. With --until only jobs that have ended are listed.
@@ -29,90 +31,49 @@ Examples:
 jobtap simulate reads a trace such as the last one.")]
 pub(in crate::cli) struct ReportArgs {
     #[command(flatten)]
-    select: SelectArgs,
+    pub(in crate::cli) select: SelectArgs,
     /// Jobs of all users
     #[arg(short = 'a', long, alias = "allusers", conflicts_with = "user")]
-    all_users: bool,
+    pub(in crate::cli) all_users: bool,
     /// Columns, each with %WIDTH if its width is to differ: JobID,JobName%30,State
     #[arg(short = 'o', long, value_name = "COLUMN,..")]
-    format: Option<String>,
+    pub(in crate::cli) format: Option<String>,
     /// Print the names of all columns
     #[arg(short = 'e', long)]
-    helpformat: bool,
+    pub(in crate::cli) helpformat: bool,
     /// Print whole texts, separated by "|"
     #[arg(short = 'P', long)]
-    parsable2: bool,
+    pub(in crate::cli) parsable2: bool,
     /// Like --parsable2, with a "|" at the end of each line too
     #[arg(short = 'p', long, conflicts_with = "parsable2")]
-    parsable: bool,
+    pub(in crate::cli) parsable: bool,
     /// Print this in the place of "|"
     #[arg(long, value_name = "TEXT", default_value = "|")]
-    delimiter: String,
+    pub(in crate::cli) delimiter: String,
     /// Print no headings
     #[arg(short = 'n', long)]
-    noheader: bool,
+    pub(in crate::cli) noheader: bool,
     /// Print totals by user, by queue, or by both
     #[arg(long, value_name = "user|queue,..", value_delimiter = ',', conflicts_with = "format")]
-    by: Vec<By>,
+    pub(in crate::cli) by: Vec<By>,
     /// Only whole jobs; accepted for scripts of sacct: there are no steps here
     #[arg(short = 'X', long, hide = true)]
-    allocations: bool,
+    pub(in crate::cli) allocations: bool,
 }
 
 /// Runs the command.
 pub(super) fn run(args: &ReportArgs) -> Result<u8, CliError> {
-    report(args, Ids::Own, |_| true)
-}
-
-/// Runs Slurm's command `sacct`, for these jobs or for those that the options select.
-pub(in crate::cli) fn sacct(mut args: ReportArgs, jobs: Option<&[JobId]>) -> Result<u8, CliError> {
-    if jobs.is_some() {
-        // As in Slurm, whoever's they are, and whenever they ended.
-        args.all_users = args.select.user.is_none();
-        args.select.since.get_or_insert_with(|| "1970-01-02".to_owned());
-    }
-    report(&args, Ids::Slurm, |row| jobs.is_none_or(|jobs| jobs.contains(&row.id)))
-}
-
-fn report(
-    args: &ReportArgs,
-    ids: Ids,
-    wanted: impl Fn(&JobRow<'_>) -> bool,
-) -> Result<u8, CliError> {
     let mut out = BufWriter::with_capacity(64 * 1024, stdout().lock());
-    let failed = |error: std::io::Error| CliError::write(&error);
     if args.helpformat {
-        for name in columns::names() {
-            writeln!(out, "{name}").map_err(failed)?;
-        }
-        out.flush().map_err(failed)?;
-        return Ok(0);
+        return help(out);
     }
     let display = display();
-    let mut select = args.select.clone();
-    if select.user.is_none() && !args.all_users {
-        select.user = Some(rustix::process::getuid().as_raw().to_string());
-    }
-    let midnight = midnight(display.now, &display.zone);
-    let request = select.request(Span::AlsoActive, midnight, &display.users, &display.zone)?;
+    let request = args.request(&display)?;
     let style = Style::from_args(args);
     if args.by.is_empty() {
-        let columns = columns::chosen(args.format.as_deref().unwrap_or(columns::DEFAULT), ids)?;
-        if !args.noheader {
-            let names = columns.iter().map(|column| match style {
-                Style::Table => column.heading(),
-                Style::Parsable { .. } => column.name.to_owned(),
-            });
-            writeln!(out, "{}", style.line(&columns, names)).map_err(failed)?;
-            if style == Style::Table {
-                let rules = columns.iter().map(Column::rule);
-                writeln!(out, "{}", style.line(&columns, rules)).map_err(failed)?;
-            }
-        }
+        let columns = columns::chosen(args.format.as_deref().unwrap_or(columns::DEFAULT))?;
+        out.write_all(args.headings(&columns, &style).as_bytes()).map_err(failed)?;
         each_job(&request, &display, |row| {
-            if !wanted(row) {
-                return Ok(());
-            }
             let values = columns.iter().map(|column| column.value(row, &display.zone));
             writeln!(out, "{}", style.line(&columns, values)).map_err(failed)
         })?;
@@ -150,6 +111,114 @@ fn report(
     }
     out.flush().map_err(failed)?;
     Ok(0)
+}
+
+fn failed(error: std::io::Error) -> CliError {
+    CliError::write(&error)
+}
+
+/// Prints the names of all columns.
+fn help(mut out: impl Write) -> Result<u8, CliError> {
+    for name in columns::names() {
+        writeln!(out, "{name}").map_err(failed)?;
+    }
+    out.flush().map_err(failed)?;
+    Ok(0)
+}
+
+impl ReportArgs {
+    fn request(&self, display: &DisplayContext) -> Result<List, CliError> {
+        let mut select = self.select.clone();
+        if select.user.is_none() && !self.all_users {
+            select.user = Some(rustix::process::getuid().as_raw().to_string());
+        }
+        let midnight = midnight(display.now, &display.zone);
+        select.request(Span::AlsoActive, midnight, &display.users, &display.zone)
+    }
+
+    fn headings(&self, columns: &[Column], style: &Style) -> String {
+        if self.noheader {
+            return String::new();
+        }
+        let names = columns.iter().map(|column| match style {
+            Style::Table => column.heading(),
+            Style::Parsable { .. } => column.name.to_owned(),
+        });
+        let mut text = style.line(columns, names) + "\n";
+        if *style == Style::Table {
+            text += &(style.line(columns, columns.iter().map(Column::rule)) + "\n");
+        }
+        text
+    }
+}
+
+/// The report in the form of Slurm's command `sacct`: by id, and with Slurm's ids for the jobs of arrays, which the
+/// caller looks up for the jobs that it lists.
+pub(in crate::cli) struct SlurmReport {
+    columns: Vec<Column>,
+    style: Style,
+    /// The headings, or the names of all columns.
+    headings: String,
+    /// The columns of each job.
+    rows: BTreeMap<JobId, Vec<String>>,
+}
+
+impl SlurmReport {
+    /// Reads the jobs that the options select and that are `wanted`.
+    ///
+    /// # Errors
+    /// An option is wrong, or the manager can't be asked.
+    pub(in crate::cli) fn read(
+        args: &ReportArgs,
+        wanted: impl Fn(&JobRow<'_>) -> bool,
+    ) -> Result<Self, CliError> {
+        let format = args.format.as_deref().unwrap_or(columns::DEFAULT);
+        let (columns, style) = (columns::chosen(format)?, Style::from_args(args));
+        let display = display();
+        let mut rows = BTreeMap::new();
+        each_job(&args.request(&display)?, &display, |row| {
+            if wanted(row) {
+                let values = columns.iter().map(|column| column.value(row, &display.zone));
+                rows.insert(row.id, values.collect());
+            }
+            Ok(())
+        })?;
+        let headings = args.headings(&columns, &style);
+        Ok(Self { columns, style, headings, rows })
+    }
+
+    /// The listed jobs, if their ids are shown.
+    pub(in crate::cli) fn ids(&self) -> Vec<JobId> {
+        match self.columns.iter().any(|column| column.name == columns::ID) {
+            true => self.rows.keys().copied().collect(),
+            false => Vec::new(),
+        }
+    }
+
+    /// Prints the report. `shown` is a job's id in Slurm's form.
+    ///
+    /// # Errors
+    /// The output can't be written.
+    pub(in crate::cli) fn print(&self, shown: impl Fn(JobId) -> String) -> Result<(), CliError> {
+        let mut out = BufWriter::with_capacity(64 * 1024, stdout().lock());
+        out.write_all(self.headings.as_bytes()).map_err(failed)?;
+        for (id, row) in &self.rows {
+            let values = row.iter().zip(&self.columns).map(|(value, column)| match column.name {
+                columns::ID => shown(*id),
+                _ => value.clone(),
+            });
+            writeln!(out, "{}", self.style.line(&self.columns, values)).map_err(failed)?;
+        }
+        out.flush().map_err(failed)
+    }
+
+    /// Prints the names of all columns.
+    ///
+    /// # Errors
+    /// The output can't be written.
+    pub(in crate::cli) fn help() -> Result<u8, CliError> {
+        help(stdout().lock())
+    }
 }
 
 /// How the columns of a line are joined.

@@ -11,22 +11,22 @@ use crate::users::Users;
 
 /// The options that select jobs.
 #[derive(Debug, Clone, Default, clap::Args)]
-pub(super) struct SelectArgs {
+pub(in crate::cli) struct SelectArgs {
     /// Only jobs that ended at this time or later
     #[arg(short = 'S', long, value_name = "WHEN", alias = "starttime", allow_hyphen_values = true)]
-    pub(super) since: Option<String>,
+    pub(in crate::cli) since: Option<String>,
     /// Only jobs that ended before this time
     #[arg(short = 'E', long, value_name = "WHEN", alias = "endtime", allow_hyphen_values = true)]
-    pub(super) until: Option<String>,
+    pub(in crate::cli) until: Option<String>,
     /// Only jobs of these users (names or numbers)
     #[arg(short = 'u', long, value_name = "USER,..")]
-    pub(super) user: Option<String>,
+    pub(in crate::cli) user: Option<String>,
     /// Only jobs of these queues
     #[arg(short = 'q', long, value_name = "QUEUE,..", alias = "partition", short_alias = 'r')]
-    pub(super) queue: Option<String>,
+    pub(in crate::cli) queue: Option<String>,
     /// Only jobs with these results, such as failed or TIMEOUT
     #[arg(short = 's', long, value_name = "STATE,..")]
-    pub(super) state: Option<String>,
+    pub(in crate::cli) state: Option<String>,
 }
 
 /// Which jobs are requested, apart from what the options select.
@@ -99,6 +99,30 @@ fn uids(names: &str, users: &Users) -> Result<Vec<u32>, CliError> {
     names.split(',').map(uid).collect()
 }
 
+/// Slurm's states that no job has here, by their words and abbreviations.
+const OF_SLURM: [&str; 20] = [
+    "node_fail",
+    "nf",
+    "out_of_memory",
+    "oom",
+    "preempted",
+    "pr",
+    "boot_fail",
+    "bf",
+    "deadline",
+    "dl",
+    "suspended",
+    "s",
+    "requeued",
+    "rq",
+    "resizing",
+    "rs",
+    "revoked",
+    "rv",
+    "configuring",
+    "cf",
+];
+
 /// The constraint for states and results, by Flux's names or by those of sacct.
 fn status(names: &str) -> Result<Value, CliError> {
     let mut set = StateSet::EMPTY;
@@ -107,6 +131,7 @@ fn status(names: &str) -> Result<Value, CliError> {
             "cancelled" | "ca" => JobResult::Canceled.into(),
             "running" | "r" => StateSet::RUNNING,
             "pending" | "pd" => StateSet::PENDING,
+            name if OF_SLURM.contains(&name) => StateSet::EMPTY,
             name => {
                 let set = name.parse::<StateSet>().ok().filter(|set| !set.is_empty());
                 set.ok_or_else(|| CliError::failure(format!("there is no state '{name}'")))?
@@ -161,6 +186,9 @@ mod tests {
         let text = |text: &str| Some(text.to_owned());
         let args = SelectArgs { user: text("bob"), ..SelectArgs::default() };
         assert_eq!(refusal(args), "there is no user 'bob'");
+        let args = SelectArgs { state: text("NODE_FAIL,oom"), ..SelectArgs::default() };
+        let none = json!({"or": [{"states": [0]}, {"results": [0]}]});
+        assert_eq!(request(&args, Span::Finished).unwrap().constraint.unwrap()["and"][1], none);
         let args = SelectArgs { state: text("failed,x"), ..SelectArgs::default() };
         assert_eq!(refusal(args), "there is no state 'x'");
         let args = SelectArgs { since: text("maybe"), ..SelectArgs::default() };

@@ -9,7 +9,7 @@ use crate::cli::jobs::row::JobRow;
 
 /// By what jobs are added up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum By {
+pub(in crate::cli) enum By {
     User,
     Queue,
 }

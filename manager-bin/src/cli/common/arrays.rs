@@ -52,6 +52,11 @@ impl Place {
     pub(in crate::cli) fn array(&self, job: JobId) -> JobId {
         self.array.unwrap_or(job)
     }
+
+    /// The job with this id in Slurm's form: `7_3`.
+    pub(in crate::cli) fn shown(&self, job: JobId) -> String {
+        format!("{}_{}", self.array(job).as_u64(), self.index)
+    }
 }
 
 /// A job of an array.

@@ -61,6 +61,8 @@ pub(crate) struct Place {
     pub(crate) usage: String,
     /// The last word of the command line.
     pub(crate) last_word: String,
+    /// What the command lacks that one of the same name has elsewhere.
+    pub(crate) left_out: Option<String>,
 }
 
 /// Commands that are parts of Flux's program itself, and so have a space in their names.
@@ -100,8 +102,14 @@ pub(crate) fn describe(error: &clap::Error, place: &Place, family: Family) -> Re
     let hint = hint.unwrap_or_default();
     match family {
         Family::Script | Family::Slurm => {
+            let unknown = error.kind() == ErrorKind::UnknownArgument;
+            let left_out = place.left_out.as_ref().filter(|_| unknown);
+            let left_out = left_out.map(|text| format!("{program}-{command}: {text}\n"));
             let text = script_text(error);
-            let text = format!("usage: {usage}\n{program}-{command}: error: {text}\n{hint}");
+            let text = format!(
+                "usage: {usage}\n{program}-{command}: error: {text}\n{hint}{}",
+                left_out.unwrap_or_default()
+            );
             Report { text, code: 2 }
         }
         Family::Compiled => {
@@ -287,6 +295,7 @@ mod tests {
             path: vec!["demo".to_owned()],
             usage: "site-jobtap demo [OPTIONS] JOBID".to_owned(),
             last_word: last_word.to_owned(),
+            left_out: None,
         }
     }
 

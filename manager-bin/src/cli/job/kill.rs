@@ -52,7 +52,7 @@ pub(super) async fn run(client: &Client, args: &KillArgs) -> Result<u8, CliError
     let responses: Vec<Result<(), KillError>> = match signal {
         Some(signal) => {
             let signum = signal.number().into();
-            let requests = targets.iter().map(|target| Kill { id: target.id, signum });
+            let requests = targets.iter().map(|target| Kill::all(target.id, signum));
             let responses = client.call_all(requests).await.into_iter();
             responses.map(|sent| Ok(sent.map(drop)?)).collect()
         }

@@ -137,7 +137,8 @@ fn parse(words: &[String]) -> Result<BatchCommand, usage::Report> {
         let usage = command.render_usage().to_string();
         let usage = usage.trim_start_matches("Usage:").trim().to_owned();
         let path = vec![COMMAND.to_owned()];
-        let place = usage::Place { program, path, usage, last_word: String::new() };
+        let last_word = String::new();
+        let place = usage::Place { program, path, usage, last_word, left_out: None };
         let report = usage::describe(&error, &place, Family::Script);
         usage::Report { text: report.text.trim_end().to_owned(), ..report }
     })

@@ -1,4 +1,6 @@
 //! Points in time as Slurm's commands take them: `now+1hour`, `16:00`, `2030-01-20T12:34`, `tomorrow`.
+//!
+//! A time of day or a day without a year is the next one for `sbatch --begin`, and the last one for `sacct --starttime`.
 
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
@@ -6,9 +8,15 @@ use jiff::{Span, Timestamp, Zoned};
 
 use crate::cli::common::when::parse_when;
 
-/// Reads a point in time, relative to `now`, in whole seconds since the epoch. A time of day that has passed means
-/// tomorrow. Returns `None` if the text is not a time.
-pub(super) fn parse(text: &str, now: f64, zone: &TimeZone) -> Option<u64> {
+/// Whether a time that isn't complete lies before or after now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cli) enum Toward {
+    Past,
+    Future,
+}
+
+/// Reads a point in time, relative to `now`, in whole seconds since the epoch. Returns `None` if the text is not a time.
+pub(in crate::cli) fn parse(text: &str, now: f64, zone: &TimeZone, toward: Toward) -> Option<u64> {
     let text = text.trim().to_ascii_lowercase();
     let whole = |seconds: f64| (seconds >= 0.0).then(|| seconds.ceil() as u64);
     if text == "now" {
@@ -17,11 +25,14 @@ pub(super) fn parse(text: &str, now: f64, zone: &TimeZone) -> Option<u64> {
     if let Some(delay) = text.strip_prefix("now+") {
         return whole(now + delay_of(delay)?);
     }
+    if let Some(delay) = text.strip_prefix("now-") {
+        return whole(now - delay_of(delay)?);
+    }
     let here = Timestamp::from_second(now as i64).ok()?.to_zoned(zone.clone());
     if let Some(time) = time_of_day(&text) {
         let today = here.with().time(time).build().ok()?;
         let later = today.timestamp().as_second() as f64 >= now.floor();
-        return seconds(&if later {
+        return seconds(&if later || toward == Toward::Past {
             today
         } else {
             today.checked_add(Span::new().days(1)).ok()?
@@ -33,7 +44,7 @@ pub(super) fn parse(text: &str, now: f64, zone: &TimeZone) -> Option<u64> {
         _ => (text.as_str(), Time::midnight()),
     };
     let six_digits = text.len() == 6 && text.bytes().all(|byte| byte.is_ascii_digit());
-    match date_of(day, &here) {
+    match date_of(day, &here, toward) {
         Some(date) => seconds(&date.to_datetime(time).to_zoned(zone.clone()).ok()?),
         // Six digits are a date that doesn't exist, not seconds since the epoch.
         None if six_digits => None,
@@ -91,7 +102,7 @@ fn time_of_day(text: &str) -> Option<Time> {
 }
 
 /// The date of `2030-01-20`, `012030`, `01/20/30`, `01/20`, `20.01.30`, `today`, `tomorrow`.
-fn date_of(text: &str, now: &Zoned) -> Option<Date> {
+fn date_of(text: &str, now: &Zoned, toward: Toward) -> Option<Date> {
     match text {
         "today" => return Some(now.date()),
         "tomorrow" => return now.date().tomorrow().ok(),
@@ -120,7 +131,11 @@ fn date_of(text: &str, now: &Zoned) -> Option<Date> {
         // Without a year it is the next such day.
         Some([month, of_month]) => {
             let this = day(now.year(), *month, *of_month)?;
-            if this < now.date() { day(now.year() + 1, *month, *of_month) } else { Some(this) }
+            if this < now.date() && toward == Toward::Future {
+                day(now.year() + 1, *month, *of_month)
+            } else {
+                Some(this)
+            }
         }
         _ => None,
     }
@@ -133,7 +148,7 @@ mod tests {
     const NOW: f64 = 1_699_995_759.0; // 2023-11-14 21:02:39 UTC
 
     fn utc(text: &str) -> Option<u64> {
-        parse(text, NOW, &TimeZone::UTC)
+        parse(text, NOW, &TimeZone::UTC, Toward::Future)
     }
 
     #[test]
@@ -160,6 +175,20 @@ mod tests {
             ("01.12.23", midnight + 17 * day),
         ] {
             assert_eq!(utc(text), Some(time), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_time_in_the_past_is_the_last_one() {
+        let midnight = 1_699_920_000;
+        let day = 86_400;
+        for (text, time) in [
+            ("16:00", midnight + 57_600),
+            ("23:30", midnight + 84_600),
+            ("now-1hour", 1_699_992_159),
+            ("11/01", midnight - 13 * day),
+        ] {
+            assert_eq!(parse(text, NOW, &TimeZone::UTC, Toward::Past), Some(time), "{text}");
         }
     }
 

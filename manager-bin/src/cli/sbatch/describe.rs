@@ -8,7 +8,7 @@ use jobtap_core::slurm::{
     USE_DEFAULT_WCKEY, USE_MIN_NODES, check_tres, minutes_of,
 };
 
-use super::begin;
+use super::begin::{self, Toward};
 use super::error::{HostsError, RequestError, ValueError};
 use super::options::Setting;
 use crate::cli::common::indexes::Indexes;
@@ -378,7 +378,7 @@ fn minutes(text: &str) -> Result<u32, ValueError> {
 }
 
 fn time(text: &str, caller: &Caller) -> Result<u64, ValueError> {
-    let time = begin::parse(text, caller.now, &TimeZone::system());
+    let time = begin::parse(text, caller.now, &TimeZone::system(), Toward::Future);
     time.ok_or_else(|| ValueError::Time(text.to_owned()))
 }
 

@@ -5,13 +5,13 @@
 //! turned into a [`JobDescriptor`](jobtap_core::slurm::JobDescriptor), and that into the jobspec. A job array is one
 //! job for each index.
 
-mod begin;
+pub(in crate::cli) mod begin;
 mod describe;
 mod environment;
 mod error;
 mod options;
 mod script;
-pub(super) mod srun;
+pub(in crate::cli) mod srun;
 
 use std::fs::File;
 use std::mem;
@@ -109,7 +109,7 @@ fn lines(messages: &[String]) -> impl Iterator<Item = &str> {
     messages.iter().flat_map(|message| message.lines())
 }
 
-fn read_version() -> String {
+pub(in crate::cli) fn read_version() -> String {
     format!("{} {}\n", version::name(), version::short())
 }
 

@@ -132,6 +132,11 @@ pub(crate) fn run(args: SrunCommand) -> ExitCode {
     })
 }
 
+/// Whether this process is the manager of a step.
+pub(in crate::cli) fn is_step() -> bool {
+    std::env::var_os(STEP).is_some()
+}
+
 /// Becomes the manager of a step in the enclosing job. Returns only if that fails.
 async fn become_step(
     enclosing: JobId,

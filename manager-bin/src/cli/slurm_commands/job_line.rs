@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use jobtap_core::job::{JobId, JobResult, State};
 use jobtap_core::jobspec::path;
+use jobtap_core::resource::Idset;
 use jobtap_core::slurm::JobDescriptor;
 use serde_json::Value;
 
@@ -97,6 +98,10 @@ pub(super) struct JobLine {
     pub(super) row: JobRow<'static>,
     /// The job's place in an array.
     pub(super) place: Option<Place>,
+    /// The indexes in the array if the line stands for all pending jobs of the array that are alike.
+    pub(super) pending: Idset,
+    /// Whether the job waits only for others of its array.
+    pub(super) is_throttled: bool,
     /// How often the job was submitted again.
     pub(super) restarts: u64,
     /// The request in Slurm's terms; `None` for a job whose jobspec the user may not read.
@@ -115,21 +120,25 @@ pub(super) async fn lines(client: &Client, jobs: Vec<Value>) -> Result<Vec<JobLi
     let lines = rows.into_iter().zip(jobspecs).map(|(row, jobspec)| JobLine {
         row,
         place: jobspec.as_ref().and_then(Place::of_jobspec),
+        pending: Idset::new(),
+        is_throttled: jobspec.as_ref().is_some_and(is_throttled),
         restarts: jobspec.as_ref().and_then(restarts).unwrap_or(0),
         request: jobspec.as_ref().map(JobDescriptor::from_jobspec),
     });
     Ok(lines.collect())
 }
 
-/// Whether each of some jobs is inactive. One that isn't known is not.
-pub(super) async fn inactive(client: &Client, ids: &[JobId]) -> Vec<bool> {
+/// The state of each of some jobs; `None` for one that isn't known.
+pub(super) async fn states(client: &Client, ids: &[JobId]) -> Vec<Option<State>> {
     let requests = ids.iter().map(|id| ListId { id: *id, attrs: &["state"] });
-    let is_inactive = |job: &Value| {
-        let state = job.get("state").cloned().map(serde_json::from_value);
-        matches!(state, Some(Ok(State::Inactive)))
-    };
+    let state = |job: &Value| serde_json::from_value(job.get("state")?.clone()).ok();
     let found = client.call_all(requests).await.into_iter();
-    found.map(|found| found.is_ok_and(|found| is_inactive(&found.job))).collect()
+    found.map(|found| found.ok().and_then(|found| state(&found.job))).collect()
+}
+
+fn is_throttled(jobspec: &Value) -> bool {
+    let all = path::get(jobspec, "attributes.system.dependencies").and_then(Value::as_array);
+    all.is_some_and(|all| all.iter().all(|one| one.get("array").is_some()))
 }
 
 fn restarts(jobspec: &Value) -> Option<u64> {
@@ -137,10 +146,13 @@ fn restarts(jobspec: &Value) -> Option<u64> {
 }
 
 impl JobLine {
-    /// `7`, or `7_3` for a job of an array.
+    /// `7`, `7_3` for a job of an array, or `7_[3-4]` for several.
     pub(super) fn id(&self) -> String {
         match self.place {
-            Some(place) => format!("{}_{}", place.array(self.row.id).as_u64(), place.index),
+            Some(place) if !self.pending.is_empty() => {
+                format!("{}_[{}]", place.array(self.row.id).as_u64(), self.pending)
+            }
+            Some(place) => place.shown(self.row.id),
             None => self.row.id.as_u64().to_string(),
         }
     }
@@ -172,6 +184,7 @@ impl JobLine {
     /// Slurm's word for what a pending job waits for; `None` for any other job.
     pub(super) fn reason(&self) -> &'static str {
         match (self.row.state, self.row.int("urgency")) {
+            (Some(State::Depend), _) if self.is_throttled => "JobArrayTaskLimit",
             (Some(State::Depend), _) => match self.row.dependencies().first() {
                 Some(first) if first.starts_with("begin@") => "BeginTime",
                 Some(first) if first.starts_with("license") => "Licenses",
@@ -182,6 +195,12 @@ impl JobLine {
             (Some(State::Sched), _) => "Resources",
             _ => "None",
         }
+    }
+
+    /// What a job waits for in Slurm's words, or `(null)`.
+    pub(super) fn dependency(&self) -> String {
+        let words = self.row.dependencies().iter().map(|text| dependency(text)).collect::<Vec<_>>();
+        or_null(words.join(","))
     }
 
     /// The hosts of a job that has some, or in parentheses what it waits for.
@@ -216,9 +235,27 @@ impl JobLine {
     }
 }
 
+/// A dependency that isn't satisfied, in Slurm's words if it has some for it.
+fn dependency(text: &str) -> String {
+    let schemes = [
+        ("after-success=", "afterok"),
+        ("after-finish=", "afterany"),
+        ("after-failure=", "afternotok"),
+        ("after-start=", "after"),
+    ];
+    let known = schemes.iter().find_map(|(own, word)| Some((*word, text.strip_prefix(own)?)));
+    known.map_or_else(|| text.to_owned(), |(word, id)| format!("{word}:{id}(unfulfilled)"))
+}
+
 /// A text, or `(null)` if it is empty.
 pub(super) fn or_null(text: String) -> String {
     if text.is_empty() { NULL.to_owned() } else { text }
+}
+
+/// The line with the time of the listing, which Slurm prints above long ones.
+pub(super) fn date_line() -> String {
+    let now = Timestamp::now().to_zoned(display().zone.clone());
+    format!("{}\n", now.strftime("%a %b %d %H:%M:%S %Y"))
 }
 
 /// A local time in Slurm's form.
@@ -241,6 +278,12 @@ pub(super) fn short_span(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dependencies_have_slurms_words() {
+        assert_eq!(dependency("after-success=7"), "afterok:7(unfulfilled)");
+        assert_eq!(dependency("begin@12:00"), "begin@12:00");
+    }
 
     #[test]
     fn durations_are_as_short_as_in_slurm() {

@@ -7,7 +7,7 @@
 //! | `fields` | the output formats of the listings |
 //! | `job_line`, `nodes` | jobs and nodes in Slurm's words |
 //! | `show` | what `scontrol show` prints |
-//! | `names` | lists of names in options |
+//! | `names` | lists of names in options, and what else the commands have in common |
 
 mod fields;
 #[cfg(feature = "builtins")]

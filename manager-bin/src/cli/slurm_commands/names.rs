@@ -1,7 +1,25 @@
-//! Lists of names in options.
+//! Lists of names in options, and what else the commands have in common.
+
+use std::process::ExitCode;
 
 use crate::cli::common::message::CliError;
+use crate::cli::common::session;
+use crate::cli::common::usage::Family;
+use crate::cli::sbatch::read_version;
 use crate::users::Users;
+
+/// Prints the version of the program, as `-V` does.
+pub(super) fn print_version(command: &str) -> ExitCode {
+    session::run(command, Family::Slurm, async {
+        session::print(&read_version())?;
+        Ok(0u8)
+    })
+}
+
+/// A variable by which a user sets an option.
+pub(super) fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
 
 /// The words of a list with commas.
 pub(super) fn split(list: &str) -> Vec<String> {

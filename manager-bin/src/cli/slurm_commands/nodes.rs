@@ -25,6 +25,26 @@ pub(super) enum NodeState {
     Idle,
 }
 
+/// Slurm's other words.
+const OF_SLURM: [&str; 16] = [
+    "unknown",
+    "unk",
+    "future",
+    "futr",
+    "no_respond",
+    "reserved",
+    "resv",
+    "completing",
+    "comp",
+    "fail",
+    "failing",
+    "planned",
+    "plnd",
+    "cloud",
+    "power_down",
+    "reboot",
+];
+
 impl NodeState {
     /// Slurm's abbreviation.
     pub(super) fn short(self) -> &'static str {
@@ -72,6 +92,34 @@ impl NodeState {
         word.eq_ignore_ascii_case(bare(self.short()))
             || word.eq_ignore_ascii_case(bare(self.long()))
             || (drains && word.eq_ignore_ascii_case("drain"))
+    }
+
+    const ALL: [Self; 7] = [
+        Self::Down,
+        Self::Maintenance,
+        Self::Drained,
+        Self::Draining,
+        Self::Mixed,
+        Self::Allocated,
+        Self::Idle,
+    ];
+
+    /// Whether a word names a state here or in Slurm. No node is in a state that only Slurm has.
+    pub(super) fn is_word(word: &str) -> bool {
+        Self::ALL.iter().any(|state| state.is_named(word))
+            || OF_SLURM.iter().any(|known| word.eq_ignore_ascii_case(known))
+    }
+
+    /// The words that name a state.
+    pub(super) fn words() -> Vec<&'static str> {
+        let bare = |state: Self| state.long().trim_end_matches('*');
+        let short = ["drain", "alloc", "mix"].into_iter();
+        Self::ALL.into_iter().map(bare).chain(short).collect()
+    }
+
+    /// Its place from idle to down, in which Slurm's states ascend.
+    pub(super) fn rank(self) -> f64 {
+        -f64::from(self as u8)
     }
 
     /// The column of `A/I/O/T` in which a node counts that has jobs on some of its cores.

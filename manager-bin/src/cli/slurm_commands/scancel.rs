@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
-use jobtap_core::job::{JobId, Signal, StateSet};
+use jobtap_core::job::{JobId, Reach, Signal, State, StateSet};
 use jobtap_core::slurm::JobDescriptor;
 use serde_json::Value;
 
-use super::job_line::{JobLine, JobState, display, inactive, lines};
-use super::names::{split, uids};
+use super::job_line::{JobLine, JobState, display, lines, states};
+use super::names::{print_version, split, uids};
 use super::squeue::named;
 use crate::cli::common::arrays::{Named, jobspecs};
 use crate::cli::common::message::CliError;
@@ -23,13 +23,19 @@ const COMMAND: &str = "scancel";
 #[derive(Debug, clap::Args)]
 #[command(
     infer_long_args = true,
-    after_help = "Left out: single steps (ID.STEP), -b, -i, --sibling, reservations and clusters."
+    after_help = "Left out: single steps (ID.STEP), -i, --sibling, reservations and clusters."
 )]
 pub(crate) struct ScancelArgs {
+    /// Print the version
+    #[arg(short = 'V', long)]
+    version: bool,
     /// Only jobs of these accounts
     #[arg(short = 'A', long, value_name = "ACCOUNT,..")]
     account: Option<String>,
-    /// With --signal: to a batch script too, without which such a job gets no signal here
+    /// Signal the shell of a batch script alone: with SIGKILL unless --signal says otherwise
+    #[arg(short = 'b', long)]
+    batch: bool,
+    /// With --signal: to a batch script and all that it has started, not only to its steps
     #[arg(short = 'f', long)]
     full: bool,
     /// Only the user's own jobs
@@ -44,6 +50,9 @@ pub(crate) struct ScancelArgs {
     /// Only jobs of these partitions
     #[arg(short = 'p', long, value_name = "PARTITION,..")]
     partition: Option<String>,
+    /// Only jobs with these qualities of service
+    #[arg(short = 'q', long, value_name = "QOS,..")]
+    qos: Option<String>,
     /// Print nothing about jobs that have ended
     #[arg(short = 'Q', long)]
     quiet: bool,
@@ -66,41 +75,37 @@ pub(crate) struct ScancelArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: ScancelArgs) -> ExitCode {
+    if args.version {
+        return print_version(COMMAND);
+    }
     session::with_manager(COMMAND, Family::Slurm, |client| async move {
         let named = named(&args.ids)?;
         if named.is_empty() && !args.selects() {
             return Err(CliError::failure("No job identification provided"));
         }
-        let (mut ids, missing) = match args.selects() {
+        let (ids, missing) = match args.selects() {
             true => (args.selected(&client, &named).await?, false),
             false => args.active(&client, &named).await,
         };
-        let signal = args.signal.filter(|signal| *signal != Signal::KILL);
-        let batch = match signal {
-            Some(_) if !args.full => batch_jobs(&client, &ids).await,
-            _ => Vec::new(),
-        };
-        for id in &batch {
-            let text = format!(
-                "Kill job error on job id {}: steps alone get no signal here: use -f to signal the batch script too",
-                id.as_u64()
-            );
-            session::print_error(COMMAND, Family::Slurm, &text);
-        }
-        ids.retain(|id| !batch.contains(id));
         if args.verbose > 0 {
             for id in &ids {
                 session::print_message(&format!("{COMMAND}: Terminating job {}", id.as_u64()));
             }
         }
-        let failed = match signal {
-            Some(signal) => {
-                let signum = signal.number().into();
-                failures(&client, &ids, |id| Kill { id, signum }).await
-            }
+        let failed = match args.signal() {
             None => failures(&client, &ids, |id| Raise::cancel(id, String::new())).await,
+            Some((signal, reach)) => {
+                let scripts = match reach {
+                    Reach::Steps => batch_jobs(&client, &ids).await,
+                    _ => ids.clone(),
+                };
+                // Another job is its own step.
+                let reach = |id| if scripts.contains(&id) { reach } else { Reach::Group };
+                let signum = signal.number().into();
+                failures(&client, &ids, |id| Kill { id, signum, reach: reach(id) }).await
+            }
         };
-        Ok(u8::from(failed || missing || !batch.is_empty()))
+        Ok(u8::from(failed || missing))
     })
 }
 
@@ -131,11 +136,34 @@ where
     failed
 }
 
+/// Whether a job may be active. One that isn't known is refused by the manager.
+fn is_active(state: Option<State>) -> bool {
+    state != Some(State::Inactive)
+}
+
 impl ScancelArgs {
+    /// The signal that is sent, and to which processes of a batch job; `None` to cancel the jobs. As in Slurm, -f goes
+    /// before -b.
+    fn signal(&self) -> Option<(Signal, Reach)> {
+        match (self.signal, self.full, self.batch) {
+            (signal, false, true) => Some((signal.unwrap_or(Signal::KILL), Reach::Task)),
+            (None | Some(Signal::KILL), ..) => None,
+            (Some(signal), true, _) => Some((signal, Reach::Group)),
+            (Some(signal), false, false) => Some((signal, Reach::Steps)),
+        }
+    }
+
     /// Whether options select jobs.
     fn selects(&self) -> bool {
-        let lists =
-            [&self.account, &self.name, &self.nodelist, &self.partition, &self.state, &self.user];
+        let lists = [
+            &self.account,
+            &self.name,
+            &self.nodelist,
+            &self.partition,
+            &self.qos,
+            &self.state,
+            &self.user,
+        ];
         self.me || lists.iter().any(|list| list.is_some())
     }
 
@@ -176,6 +204,7 @@ impl ScancelArgs {
         let chosen = |job: &&JobLine| {
             in_list(&self.partition, &job.partition())
                 && in_list(&self.account, job.row.text("bank"))
+                && in_list(&self.qos, &job.asked(|desc| desc.qos.clone()))
                 && (named.is_empty()
                     || named.iter().any(|named| named.means(job.row.id, job.place)))
         };
@@ -195,10 +224,10 @@ impl ScancelArgs {
                     continue;
                 }
             };
-            let inactive = inactive(client, &ids).await;
-            let of_word = ids.iter().zip(&inactive).filter(|(_, inactive)| !**inactive);
+            let states = states(client, &ids).await;
+            let of_word = ids.iter().zip(&states).filter(|(_, state)| is_active(**state));
             active.extend(of_word.map(|(id, _)| *id));
-            if !inactive.contains(&false) && !self.quiet {
+            if !states.iter().any(|state| is_active(*state)) && !self.quiet {
                 let text = format!(
                     "Kill job error on job id {named}: Job/step already completing or completed"
                 );

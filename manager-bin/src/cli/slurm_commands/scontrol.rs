@@ -3,24 +3,28 @@
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::str::FromStr;
 
-use jobtap_core::job::{JobId, Urgency};
+use jobtap_core::job::{JobId, State, StateSet, Urgency};
 use jobtap_core::resource::Hostlist;
-use jobtap_core::slurm::minutes_of;
+use jobtap_core::slurm::{JobDescriptor, minutes_of};
 use serde_json::{Map, Value, json};
 
-use super::job_line::{inactive, lines};
+use super::job_line::{ANONYMOUS, lines, states};
+use super::names::print_version;
 use super::nodes::{Cluster, hostlist};
 use super::show;
 use super::squeue::named;
-use crate::cli::common::arrays::Named;
+use crate::cli::common::arrays::{Named, jobspecs};
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
+use crate::cli::sbatch::read_version;
 use crate::client::{Client, RpcError};
 use crate::files::input;
 use crate::rpc::services::job_list::{ALL, List, ListId};
-use crate::rpc::services::job_manager::{GetUptime, Requeue, SetUrgency, Update};
+use crate::rpc::services::job_manager::{GetUptime, Requeue, Requeued, SetUrgency, Update};
+use crate::rpc::services::queue::{Enable, GetOverview, Start};
 use crate::rpc::services::resource::{Drain, Undrain};
 
 const COMMAND: &str = "scontrol";
@@ -35,13 +39,18 @@ Words:
   show job|node|partition [NAME]
   update NodeName=HOSTS State=DRAIN|RESUME Reason=TEXT
   update JobId=ID [TimeLimit=TIME] [Partition=NAME] [JobName=NAME] [Account=NAME] [Priority=N]
+  update PartitionName=NAME State=UP|DOWN|DRAIN|INACTIVE
   hold|release|requeue|requeuehold ID...
+  write batch_script ID [FILE|-]
   ping, version
 
-Left out: create, delete, reconfigure, shutdown, reboot, suspend, resume, top, notify, write, show of anything else, and
+Left out: create, delete, reconfigure, shutdown, reboot, suspend, resume, top, notify, show of anything else, and
 the interactive mode. A requeued job gets an id of its own."
 )]
 pub(crate) struct ScontrolArgs {
+    /// Print the version
+    #[arg(short = 'V', long)]
+    version: bool,
     /// Everything, as always here
     #[arg(short = 'a', long)]
     all: bool,
@@ -55,12 +64,15 @@ pub(crate) struct ScontrolArgs {
     #[arg(short = 'Q', long)]
     quiet: bool,
     /// What to do
-    #[arg(value_name = "WORD", required = true)]
+    #[arg(value_name = "WORD", required_unless_present = "version")]
     words: Vec<String>,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: ScontrolArgs) -> ExitCode {
+    if args.version {
+        return print_version(COMMAND);
+    }
     session::run(COMMAND, Family::Slurm, async {
         let words: Vec<&str> = args.words.iter().map(String::as_str).collect();
         let Some((keyword, rest)) = words.split_first() else { return Ok(0u8) };
@@ -71,17 +83,15 @@ pub(crate) fn run(args: ScontrolArgs) -> ExitCode {
                 return urgency(ids, Urgency::HOLD).await;
             }
             ("release", ids @ [_, ..]) => return urgency(ids, Urgency::DEFAULT).await,
-            ("requeue", ids @ [_, ..]) => return requeue(ids, false).await,
-            ("requeuehold", ids @ [_, ..]) => return requeue(ids, true).await,
+            ("requeue", ids @ [_, ..]) => return requeue(&args, ids, false).await,
+            ("requeuehold", ids @ [_, ..]) => return requeue(&args, ids, true).await,
+            ("write", ["batch_script", id, file @ ..]) => return write_script(id, file).await,
             ("ping", []) => {
                 Client::connect().await?.call(GetUptime {}).await?;
                 let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
                 session::print(&format!("Slurmctld(primary) at {host} is UP\n"))?;
             }
-            ("version", []) => {
-                use crate::cli::instance::version;
-                session::print(&format!("{} {}\n", version::name(), version::short()))?;
-            }
+            ("version", []) => session::print(&read_version())?,
             (word, []) if is_known(word) => {
                 return Err(CliError::failure(format!("too few arguments for keyword:{word}")));
             }
@@ -115,7 +125,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("takeover", "there is one manager"),
     ("top", "use jobtap job urgency ID expedite"),
     ("wait_job", "use jobtap job wait-event ID start"),
-    ("write", "use jobtap job info ID jobspec, or jobtap config get"),
+    ("write", "only batch_script; for others use jobtap config get"),
 ];
 
 fn left_out(keyword: &str) -> CliError {
@@ -201,7 +211,7 @@ async fn show(args: &ScontrolArgs, entity: &str, rest: &[&str]) -> Result<u8, Cl
         (Some(Shown::Hostlist | Shown::SortedHostlist), []) => {
             return Err(CliError::failure("invalid encode argument"));
         }
-        (None, _) if NOT_SHOWN.contains(&word.as_str()) => {
+        (None, _) if NOT_SHOWN.iter().any(|known| !word.is_empty() && known.starts_with(&word)) => {
             let text = format!(
                 "show {word} is left out here: there are job, node, partition and hostnames"
             );
@@ -292,8 +302,18 @@ async fn partitions(args: &ScontrolArgs, names: &[&str]) -> Result<String, CliEr
     Ok(show::joined(shown.map(|queue| show::partition(queue, &cluster.nodes)), args.oneliner))
 }
 
+/// The keys of `update` that name what is changed. Their value may be a word of its own: `update job 7`.
+const ENTITIES: [&str; 5] = ["job", "jobid", "nodename", "partition", "partitionname"];
+
 /// The settings `KEY=VALUE` of `update`, by their keys in lower case.
 fn settings(words: &[&str]) -> Result<BTreeMap<String, String>, CliError> {
+    if let [entity, name, rest @ ..] = words
+        && ENTITIES.contains(&entity.to_ascii_lowercase().as_str())
+    {
+        let mut settings = settings(rest)?;
+        settings.insert(entity.to_ascii_lowercase(), (*name).to_owned());
+        return Ok(settings);
+    }
     let setting = |word: &&str| {
         let (key, value) = word
             .split_once('=')
@@ -312,7 +332,11 @@ async fn update(words: &[&str]) -> Result<u8, CliError> {
     if let Some(id) = settings.remove("jobid").or_else(|| settings.remove("job")) {
         return update_jobs(&id, settings).await;
     }
-    let text = "No valid entity in update command: only NodeName and JobId can be updated here";
+    if let Some(name) = settings.remove("partitionname").or_else(|| settings.remove("partition")) {
+        update_partition(name, settings).await?;
+        return Ok(0);
+    }
+    let text = "No valid entity in update command: only NodeName, JobId and PartitionName can be updated here";
     Err(CliError::failure(text))
 }
 
@@ -357,21 +381,112 @@ async fn update_nodes(nodes: &str, mut settings: BTreeMap<String, String>) -> Re
     Ok(())
 }
 
+/// Slurm's states of a partition, which say whether jobs are accepted, and whether they are started.
+fn partition_state(word: &str) -> Option<(bool, bool)> {
+    let states = [
+        ("up", (true, true)),
+        ("down", (true, false)),
+        ("drain", (false, true)),
+        ("inactive", (false, false)),
+    ];
+    states.into_iter().find(|(state, _)| word.eq_ignore_ascii_case(state)).map(|(_, both)| both)
+}
+
+async fn update_partition(
+    name: String,
+    mut settings: BTreeMap<String, String>,
+) -> Result<(), CliError> {
+    let state = settings.remove("state");
+    if let Some((key, value)) = settings.pop_first() {
+        let text = format!(
+            "Update of this parameter is not supported: {key}={value}: of a partition only State can be updated here; \
+             limits are in the configuration of its queue\nRequest aborted"
+        );
+        return Err(CliError::failure(text));
+    }
+    let Some(state) = state else { return Err(CliError::failure("No changes specified")) };
+    let Some((enable, start)) = partition_state(&state) else {
+        return Err(CliError::failure(format!(
+            "Invalid input: state={state}\nAcceptable State values are UP, DOWN, DRAIN and INACTIVE"
+        )));
+    };
+    let client = Client::connect().await?;
+    let queues = client.call(GetOverview {}).await?.queues;
+    let (name, all) = match queues.iter().any(|queue| queue.name == name) {
+        true => (Some(name), false),
+        false if name == ANONYMOUS && queues.iter().any(|queue| queue.name.is_empty()) => {
+            (None, true)
+        }
+        false => return Err(CliError::failure("Invalid partition name specified")),
+    };
+    let reason =
+        |closed: bool| closed.then(|| format!("the partition is {}", state.to_lowercase()));
+    let request = Enable { name: name.clone(), all, enable, reason: reason(!enable) };
+    client.call(request).await?;
+    let request = Start { name, all, start, reason: reason(!start), nocheckpoint: false };
+    client.call(request).await?;
+    Ok(())
+}
+
+/// The value of `TimeLimit`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum TimeLimit {
+    /// In seconds; 0 is no limit.
+    To(f64),
+    /// More or less seconds than it is.
+    By(f64),
+}
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum TimeLimitError {
+    #[error("Invalid TimeLimit value: {0}")]
+    Invalid(String),
+    #[error("TimeLimit can't be changed by {0} s: the job has no limit")]
+    Unlimited(i64),
+    #[error("TimeLimit can't be less than it is by {0} s")]
+    TooMuch(i64),
+}
+
+impl FromStr for TimeLimit {
+    type Err = TimeLimitError;
+
+    fn from_str(text: &str) -> Result<Self, TimeLimitError> {
+        let bare = text.trim_start_matches(['+', '-']);
+        let invalid = || TimeLimitError::Invalid(text.to_owned());
+        let minutes = minutes_of(bare).ok_or_else(invalid)?;
+        let seconds = f64::from(minutes) * 60.0;
+        match (text.strip_suffix(bare), minutes == jobtap_core::slurm::INFINITE) {
+            (Some(""), true) => Ok(Self::To(0.0)),
+            (Some(""), false) => Ok(Self::To(seconds)),
+            (Some("+"), false) => Ok(Self::By(seconds)),
+            (Some("-"), false) => Ok(Self::By(-seconds)),
+            _ => Err(invalid()),
+        }
+    }
+}
+
+impl TimeLimit {
+    /// The new limit of a job in seconds.
+    async fn seconds(self, client: &Client, id: JobId) -> Result<f64, CliError> {
+        let by = match self {
+            Self::To(seconds) => return Ok(seconds),
+            Self::By(by) => by,
+        };
+        let job = client.call(ListId { id, attrs: &["duration"] }).await?.job;
+        let now = job.get("duration").and_then(Value::as_f64).filter(|limit| *limit > 0.0);
+        let now = now.ok_or_else(|| CliError::failure(TimeLimitError::Unlimited(by as i64)))?;
+        let too_much = || CliError::failure(TimeLimitError::TooMuch(-by as i64));
+        Some(now + by).filter(|limit| *limit > 0.0).ok_or_else(too_much)
+    }
+}
+
 async fn update_jobs(list: &str, settings: BTreeMap<String, String>) -> Result<u8, CliError> {
     let client = Client::connect().await?;
     let mut updates: Map<String, Value> = Map::new();
-    let mut urgency = None;
+    let (mut urgency, mut limit) = (None, None);
     for (key, value) in settings {
         match key.as_str() {
-            "timelimit" => {
-                let limit = minutes_of(&value);
-                let limit = limit.ok_or_else(|| {
-                    CliError::failure(format!("Invalid TimeLimit value: {value}"))
-                })?;
-                let unlimited = limit == jobtap_core::slurm::INFINITE;
-                let seconds = if unlimited { 0.0 } else { f64::from(limit) * 60.0 };
-                updates.insert("attributes.system.duration".to_owned(), seconds.into());
-            }
+            "timelimit" => limit = Some(value.parse::<TimeLimit>().map_err(CliError::failure)?),
             "jobname" | "name" => {
                 drop(updates.insert("attributes.system.job.name".to_owned(), value.into()))
             }
@@ -390,18 +505,28 @@ async fn update_jobs(list: &str, settings: BTreeMap<String, String>) -> Result<u
             _ => return Err(unsupported(&key, &value)),
         }
     }
-    each_job(&client, &[list], async |id| {
-        if !updates.is_empty() {
-            let response = client.call(Update { id, updates: updates.clone() }).await;
-            let response = session::print_refusal_messages(COMMAND, response);
-            let updated = response.map_err(|error| for_job(id, error))?;
-            session::print_plugin_messages(COMMAND, &updated.messages);
-        }
-        match urgency {
-            Some(urgency) => set_urgency(&client, id, urgency).await,
-            None => Ok(()),
-        }
-    })
+    each_job(
+        &client,
+        &[list],
+        |state| state != State::Inactive,
+        async |id| {
+            let mut updates = updates.clone();
+            if let Some(limit) = limit {
+                let seconds = limit.seconds(&client, id).await?;
+                updates.insert("attributes.system.duration".to_owned(), seconds.into());
+            }
+            if !updates.is_empty() {
+                let response = client.call(Update { id, updates: updates.clone() }).await;
+                let response = session::print_refusal_messages(COMMAND, response);
+                let updated = response.map_err(|error| for_job(id, error))?;
+                session::print_plugin_messages(COMMAND, &updated.messages);
+            }
+            match urgency {
+                Some(urgency) => set_urgency(&client, id, urgency).await,
+                None => Ok(()),
+            }
+        },
+    )
     .await
 }
 
@@ -422,14 +547,17 @@ async fn jobs_named(client: &Client, words: &[&str]) -> Result<Vec<JobId>, CliEr
     Ok(ids)
 }
 
-/// Acts on each of the jobs that some words name, except for those of an array that are inactive. A refusal is printed,
-/// and the others follow. Returns the exit code.
+/// Acts on each of the jobs that some words name. If some jobs of an array are in a state that `can` accepts, the others
+/// are left out. A refusal is printed, and the others follow. Returns the exit code.
 async fn each_job(
     client: &Client,
     words: &[&str],
+    can: impl Fn(State) -> bool,
     act: impl AsyncFn(JobId) -> Result<(), CliError>,
 ) -> Result<u8, CliError> {
-    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    // `hold "7 8"` is `hold 7 8`.
+    let words = words.iter().flat_map(|word| word.split_whitespace());
+    let words: Vec<String> = words.map(str::to_owned).collect();
     let mut code = 0;
     let mut check = |done: Result<(), CliError>| {
         if let Err(error) = done {
@@ -445,15 +573,45 @@ async fn each_job(
                 continue;
             }
         };
-        let inactive = inactive(client, &ids).await;
-        let skips = inactive.contains(&false);
-        for (id, inactive) in ids.into_iter().zip(inactive) {
-            if !(skips && inactive) {
+        let states = states(client, &ids).await;
+        let can = |state: &Option<State>| state.is_some_and(&can);
+        let skips = states.iter().any(can);
+        for (id, state) in ids.into_iter().zip(states) {
+            if !skips || can(&state) {
                 check(act(id).await);
             }
         }
     }
     Ok(code)
+}
+
+/// `write batch_script ID [FILE]`: the script of a job; `-` as the file is standard output.
+async fn write_script(word: &str, file: &[&str]) -> Result<u8, CliError> {
+    let client = Client::connect().await?;
+    for (id, jobspec) in scripts(&client, word).await? {
+        let script = jobspec.and_then(|jobspec| JobDescriptor::from_jobspec(&jobspec).script);
+        let none = || CliError::failure(format!("job {} has no batch script", id.as_u64()));
+        let script = script.ok_or_else(none)?;
+        let name = match file {
+            ["-"] => {
+                session::print(&script)?;
+                continue;
+            }
+            [name] => (*name).to_owned(),
+            _ => format!("slurm-{}.sh", id.as_u64()),
+        };
+        let failed = |error: std::io::Error| CliError::failure(format!("{name}: {error}"));
+        std::fs::write(&name, script).map_err(failed)?;
+        session::print(&format!("batch script for job {} written to {name}\n", id.as_u64()))?;
+    }
+    Ok(0)
+}
+
+/// The jobs that a word names, with their jobspecs.
+async fn scripts(client: &Client, word: &str) -> Result<Vec<(JobId, Option<Value>)>, CliError> {
+    let ids = jobs_named(client, &[word]).await?;
+    let jobspecs = jobspecs(client, &ids).await;
+    Ok(ids.into_iter().zip(jobspecs).collect())
 }
 
 fn for_job(id: JobId, error: RpcError) -> CliError {
@@ -462,7 +620,8 @@ fn for_job(id: JobId, error: RpcError) -> CliError {
 
 async fn urgency(words: &[&str], urgency: Urgency) -> Result<u8, CliError> {
     let client = Client::connect().await?;
-    each_job(&client, words, async |id| set_urgency(&client, id, urgency).await).await
+    let is_pending = |state| StateSet::PENDING.contains(state);
+    each_job(&client, words, is_pending, async |id| set_urgency(&client, id, urgency).await).await
 }
 
 async fn set_urgency(client: &Client, id: JobId, urgency: Urgency) -> Result<(), CliError> {
@@ -474,10 +633,19 @@ async fn set_urgency(client: &Client, id: JobId, urgency: Urgency) -> Result<(),
     Ok(())
 }
 
-async fn requeue(words: &[&str], hold: bool) -> Result<u8, CliError> {
+async fn requeue(args: &ScontrolArgs, words: &[&str], hold: bool) -> Result<u8, CliError> {
     let client = Client::connect().await?;
-    each_job(&client, words, async |id| {
-        client.call(Requeue { id, hold }).await.map(drop).map_err(|error| for_job(id, error))
+    let has_started = |state| StateSet::RUNNING.contains(state);
+    each_job(&client, words, has_started, async |id| {
+        let response = client.call(Requeue { id, hold }).await;
+        let response = session::print_refusal_messages(COMMAND, response);
+        let Requeued { id: new, messages } = response.map_err(|error| for_job(id, error))?;
+        session::print_plugin_messages(COMMAND, &messages);
+        if !args.quiet {
+            let (old, new) = (id.as_u64(), new.as_u64());
+            session::print_message(&format!("{COMMAND}: job {old} runs again as job {new}"));
+        }
+        Ok(())
     })
     .await
 }
@@ -493,6 +661,27 @@ mod tests {
             "reconfigure is left out here: use jobtap config reload"
         );
         assert_eq!(left_out("foo").text, "invalid keyword: foo");
+    }
+
+    #[test]
+    fn time_limits_are_set_or_changed() {
+        let limit = |text: &str| text.parse::<TimeLimit>();
+        assert_eq!(limit("20"), Ok(TimeLimit::To(1200.0)));
+        assert_eq!(limit("+1:00:00"), Ok(TimeLimit::By(3600.0)));
+        assert_eq!(limit("-5"), Ok(TimeLimit::By(-300.0)));
+        assert_eq!(limit("UNLIMITED"), Ok(TimeLimit::To(0.0)));
+        for text in ["", "+", "+UNLIMITED", "++5", "soon"] {
+            assert_eq!(limit(text), Err(TimeLimitError::Invalid(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn what_is_updated_may_be_two_words() {
+        let both = |words: &[&str]| settings(words).unwrap().into_iter().collect::<Vec<_>>();
+        let wanted = [("job", "7"), ("timelimit", "5")].map(|(k, v)| (k.to_owned(), v.to_owned()));
+        assert_eq!(both(&["JOB", "7", "TimeLimit=5"]), wanted);
+        assert_eq!(both(&["job=7", "timelimit=5"]), wanted);
+        assert!(settings(&["foo", "7"]).is_err());
     }
 
     #[test]

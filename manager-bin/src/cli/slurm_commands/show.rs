@@ -71,7 +71,7 @@ pub(super) fn job(job: &JobLine) -> Entity {
             "JobState={} Reason={} Dependency={}",
             job.state().long(),
             job.reason(),
-            or_null(row.dependencies().join(","))
+            job.dependency()
         ),
         format!(
             "Requeue={} Restarts={} BatchFlag={} Reboot=0 ExitCode={}",

@@ -1,13 +1,14 @@
 //! `sinfo`: lists nodes by partition and state, in Slurm's columns.
 
+use std::collections::HashMap;
 use std::process::ExitCode;
 
 use jobtap_core::resource::Hostlist;
 
-use super::fields::{Field, Format};
-use super::job_line::{NULL, display, short_span, time};
-use super::names::split;
-use super::nodes::{Cluster, Node, Reason, hostlist};
+use super::fields::{CONFIGURED, Field, Format, Order};
+use super::job_line::{NULL, date_line, display, short_span, time};
+use super::names::{print_version, split, variable};
+use super::nodes::{Cluster, Node, NodeState, Reason, hostlist};
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
@@ -20,15 +21,23 @@ const COMMAND: &str = "sinfo";
 #[command(
     infer_long_args = true,
     disable_help_flag = true,
-    after_help = "Left out: -i, reservations (-T), clusters, and the fields of memory, disks and load."
+    after_help = "\
+Variables: SINFO_FORMAT, SINFO_SORT.
+Left out: -i, --json, reservations (-T), clusters, and the fields of memory, disks and load."
 )]
 pub(crate) struct SinfoArgs {
+    /// Print the version
+    #[arg(short = 'V', long)]
+    version: bool,
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
     /// All partitions, as always here
     #[arg(short = 'a', long)]
     all: bool,
+    /// Lines of their own for nodes with other numbers of cores
+    #[arg(short = 'e', long)]
+    exact: bool,
     /// Print no headings
     #[arg(short = 'h', long)]
     noheader: bool,
@@ -53,6 +62,15 @@ pub(crate) struct SinfoArgs {
     /// The reasons of nodes that are unavailable
     #[arg(short = 'R', long)]
     list_reasons: bool,
+    /// Only nodes that respond
+    #[arg(short = 'r', long, conflicts_with = "dead")]
+    responding: bool,
+    /// Only nodes that don't respond
+    #[arg(short = 'd', long)]
+    dead: bool,
+    /// The order of the lines by letters of fields, each descending with a "-": "#P,-t"
+    #[arg(short = 'S', long, value_name = "FIELD,..", allow_hyphen_values = true)]
+    sort: Option<String>,
     /// A line for each partition
     #[arg(short = 's', long)]
     summarize: bool,
@@ -61,10 +79,15 @@ pub(crate) struct SinfoArgs {
     states: Option<String>,
 }
 
-/// A line: nodes of a partition that the format shows alike.
+/// A line: nodes that the format shows alike.
+#[derive(Clone)]
 struct Line {
     partition: Queue,
+    /// The partition's place in the configuration.
+    place: usize,
     nodes: Vec<Node>,
+    /// Whether it stands for one node, as with -N.
+    single: bool,
 }
 
 /// The widths follow from the longest text, as Slurm's `%#P` does.
@@ -73,11 +96,29 @@ const LONG: &str = "%{P} %.5a %.10l %.10s %.6D %.11T %N";
 const OF_NODES: &str = "%{N} %.6D %.9P %6t";
 const OF_NODES_LONG: &str = "%{N} %.6D %.9P %.11T %4c %.8f %20E";
 const REASONS: &str = "%20E %9u %19H %N";
+const REASONS_LONG: &str = "%20E %12U %19H %6t %N";
 const SUMMARY: &str = "%{P} %.5a %.10l %.16F %N";
+
+/// Partitions as they are configured, then what can't be used first.
+const ORDER: &str = "#P,-t";
+
+/// Fields that count or list the nodes of a line, and so don't separate them.
+const OF_ALL: [char; 5] = ['D', 'N', 'C', 'F', 'A'];
+
+/// The number of cores: the least of a line, with a `+` where there are more.
+const CPUS: char = 'c';
 
 /// Runs the command.
 pub(crate) fn run(args: SinfoArgs) -> ExitCode {
+    if args.version {
+        return print_version(COMMAND);
+    }
     session::with_manager(COMMAND, Family::Slurm, |client| async move {
+        let text = args.format_text();
+        let sort = variable("SINFO_SORT");
+        let sort = args.sort.as_deref().or(sort.as_deref());
+        let sort = sort.unwrap_or(if args.node { "N" } else { ORDER });
+        let order = Order::parse(sort, FIELDS).map_err(CliError::failure)?;
         let Cluster { mut nodes, mut partitions } = Cluster::fetch(&client).await?;
         if let Some(hosts) = &args.nodes {
             let hosts: Hostlist = hosts.parse().map_err(CliError::failure)?;
@@ -85,7 +126,17 @@ pub(crate) fn run(args: SinfoArgs) -> ExitCode {
         }
         if let Some(states) = &args.states {
             let words = split(states);
+            let unknown = words.iter().find(|word| !NodeState::is_word(word));
+            if let Some(word) = unknown {
+                let words = NodeState::words().join(",");
+                return Err(CliError::failure(format!(
+                    "Bad state string: \"{word}\"\nvalid states: {words}"
+                )));
+            }
             nodes.retain(|node| words.iter().any(|word| node.state.is_named(word)));
+        }
+        if args.responding || args.dead {
+            nodes.retain(|node| (node.state == NodeState::Down) == args.dead);
         }
         if args.list_reasons {
             nodes.retain(|node| node.reason.is_some());
@@ -94,13 +145,24 @@ pub(crate) fn run(args: SinfoArgs) -> ExitCode {
             let names = split(names);
             partitions.retain(|partition| names.contains(&partition.name));
         }
-        let empty = args.nodes.is_none() && args.states.is_none() && !args.node;
-        let lines = match args.list_reasons {
-            true => by_reason(nodes),
-            false => lines(&args, &nodes, &partitions, empty),
+        let pairs = match args.list_reasons {
+            // Those of nodes in no partition too.
+            true => pairs(&nodes, None, false),
+            false => pairs(&nodes, Some(&partitions), args.node),
         };
-        let format = format(&args, &lines)?;
+        // The widths have no influence on which nodes are shown alike.
+        let format = args.parsed(&text, &pairs)?;
+        let mut lines = grouped(pairs, &format, args.exact);
+        let has_partition = format.fields().any(|field| field.letter == 'P');
+        if has_partition && !args.node && !args.list_reasons {
+            add_empty(&mut lines, &partitions);
+        }
+        lines.sort_by(|a, b| order.compare(a, b, number));
+        let format = args.parsed(&text, &lines)?;
         let mut text = String::new();
+        if args.long && !args.noheader && args.format.is_none() && args.names.is_none() {
+            text += &date_line();
+        }
         if !args.noheader {
             text += &format!("{}\n", format.heading());
         }
@@ -112,86 +174,103 @@ pub(crate) fn run(args: SinfoArgs) -> ExitCode {
     })
 }
 
-fn lines(args: &SinfoArgs, nodes: &[Node], partitions: &[Queue], empty: bool) -> Vec<Line> {
+/// A line for each node in each of its partitions, or without partitions for each node.
+fn pairs(nodes: &[Node], partitions: Option<&[Queue]>, single: bool) -> Vec<Line> {
+    let Some(partitions) = partitions else {
+        let partition = Queue::default;
+        let line = |node: &Node| Line {
+            partition: partition(),
+            place: 0,
+            nodes: vec![node.clone()],
+            single,
+        };
+        return nodes.iter().map(line).collect();
+    };
+    let of = |(place, partition): (usize, &Queue)| {
+        let own = nodes.iter().filter(|node| node.partitions.contains(&partition.name));
+        let line = |node: &Node| Line {
+            partition: partition.clone(),
+            place,
+            nodes: vec![node.clone()],
+            single,
+        };
+        own.map(line).collect::<Vec<_>>()
+    };
+    partitions.iter().enumerate().flat_map(of).collect()
+}
+
+/// Puts together the lines whose printed fields are equal, apart from those that count or list nodes.
+fn grouped(pairs: Vec<Line>, format: &Format<Line>, exact: bool) -> Vec<Line> {
+    let separates =
+        |letter: char| !OF_ALL.contains(&letter) && (exact || letter != CPUS) && letter != ' ';
+    let fields: Vec<_> = format.fields().filter(|field| separates(field.letter)).collect();
+    let mut places: HashMap<Vec<String>, usize> = HashMap::new();
     let mut lines: Vec<Line> = Vec::new();
-    if args.node {
-        for node in nodes {
-            let of_node = partitions.iter().filter(|queue| node.partitions.contains(&queue.name));
-            let line = |queue: &Queue| Line { partition: queue.clone(), nodes: vec![node.clone()] };
-            lines.extend(of_node.map(line));
-        }
-        return lines;
-    }
-    for partition in partitions {
-        let of_partition = nodes.iter().filter(|node| node.partitions.contains(&partition.name));
-        let mut groups: Vec<Vec<Node>> = Vec::new();
-        for node in of_partition {
-            let same = |group: &&mut Vec<Node>| {
-                args.summarize
-                    || group
-                        .iter()
-                        .all(|other| other.state == node.state && other.cores == node.cores)
-            };
-            match groups.iter_mut().find(same) {
-                Some(group) => group.push(node.clone()),
-                None => groups.push(vec![node.clone()]),
+    for pair in pairs {
+        let key = fields.iter().map(|field| (field.value)(&pair)).collect();
+        let found = places.get(&key).and_then(|place| lines.get_mut(*place));
+        match found.filter(|_| !pair.single) {
+            Some(line) => {
+                let known = |node: &Node| line.nodes.iter().any(|known| known.host == node.host);
+                let new: Vec<Node> = pair.nodes.into_iter().filter(|node| !known(node)).collect();
+                line.nodes.extend(new);
+            }
+            None => {
+                places.insert(key, lines.len());
+                lines.push(pair);
             }
         }
-        groups.sort_by_key(|group| group.first().map(|node| node.state));
-        if groups.is_empty() && empty {
-            groups.push(Vec::new());
-        }
-        lines.extend(groups.into_iter().map(|nodes| Line { partition: partition.clone(), nodes }));
     }
     lines
 }
 
-/// A line for each reason.
-fn by_reason(nodes: Vec<Node>) -> Vec<Line> {
-    let mut lines: Vec<Line> = Vec::new();
-    for node in nodes {
-        match lines
-            .iter_mut()
-            .find(|line| line.nodes.first().is_some_and(|n| n.reason == node.reason))
-        {
-            Some(line) => line.nodes.push(node),
-            None => lines.push(Line { partition: Queue::default(), nodes: vec![node] }),
+/// Adds a line for each partition that has none.
+fn add_empty(lines: &mut Vec<Line>, partitions: &[Queue]) {
+    for (place, partition) in partitions.iter().enumerate() {
+        if lines.iter().all(|line| line.place != place) {
+            let partition = partition.clone();
+            lines.push(Line { partition, place, nodes: Vec::new(), single: false });
         }
     }
-    lines
 }
 
-fn format(args: &SinfoArgs, lines: &[Line]) -> Result<Format<Line>, CliError> {
-    let widest = |field: fn(&Line) -> String, least: usize| {
-        let longest = lines.iter().map(|line| field(line).chars().count()).max();
-        longest.unwrap_or(0).max(least)
-    };
-    let text = match (&args.format, args.list_reasons, args.node, args.summarize) {
-        (Some(format), ..) => format,
-        (None, true, ..) => REASONS,
-        (None, _, true, _) => {
-            if args.long {
-                OF_NODES_LONG
-            } else {
-                OF_NODES
-            }
-        }
-        (None, _, _, true) => SUMMARY,
-        (None, ..) => {
-            if args.long {
-                LONG
-            } else {
-                TABLE
-            }
-        }
-    };
-    let text = text.replace("%{P}", &format!("%{}P", widest(partition, 9)));
-    let text = text.replace("%{N}", &format!("%{}N", widest(hosts, 10)));
-    let format = match &args.names {
-        Some(names) => Format::names(names, FIELDS),
-        None => Format::letters(&text, FIELDS),
-    };
-    format.map_err(CliError::failure)
+/// The values by which lines are sorted that their texts don't show.
+fn number(letter: char, line: &Line) -> Option<f64> {
+    match letter {
+        CONFIGURED => Some(line.place as f64),
+        // From idle to down.
+        't' | 'T' => Some(first(line, |node| node.state).map_or(0.0, NodeState::rank)),
+        _ => None,
+    }
+}
+
+impl SinfoArgs {
+    /// The format: that of -o, of an option that has one, or of the variable.
+    fn format_text(&self) -> String {
+        let of_option = match (self.list_reasons, self.node, self.summarize, self.long) {
+            (true, _, _, long) => Some(if long { REASONS_LONG } else { REASONS }),
+            (_, true, _, long) => Some(if long { OF_NODES_LONG } else { OF_NODES }),
+            (_, _, true, _) => Some(SUMMARY),
+            (.., true) => Some(LONG),
+            _ => None,
+        };
+        let chosen = self.format.clone().or_else(|| of_option.map(str::to_owned));
+        chosen.or_else(|| variable("SINFO_FORMAT")).unwrap_or_else(|| TABLE.to_owned())
+    }
+
+    fn parsed(&self, text: &str, lines: &[Line]) -> Result<Format<Line>, CliError> {
+        let widest = |field: fn(&Line) -> String, least: usize| {
+            let longest = lines.iter().map(|line| field(line).chars().count()).max();
+            longest.unwrap_or(0).max(least)
+        };
+        let text = text.replace("%{P}", &format!("%{}P", widest(partition, 9)));
+        let text = text.replace("%{N}", &format!("%{}N", widest(hosts, 9)));
+        let format = match &self.names {
+            Some(names) => Format::names(names, FIELDS),
+            None => Format::letters(&text, FIELDS),
+        };
+        format.map_err(CliError::failure)
+    }
 }
 
 fn partition(line: &Line) -> String {
@@ -305,7 +384,11 @@ const FIELDS: &[Field<Line>] = &[
         letter: 'c',
         names: &["cpus"],
         heading: "CPUS",
-        value: |line| first(line, |node| node.cores).unwrap_or(0).to_string(),
+        value: |line| {
+            let cores = || line.nodes.iter().map(|node| node.cores);
+            let (least, most) = (cores().min().unwrap_or(0), cores().max().unwrap_or(0));
+            format!("{least}{}", if most > least { "+" } else { "" })
+        },
     },
     Field {
         letter: 'C',
@@ -364,6 +447,18 @@ const FIELDS: &[Field<Line>] = &[
         },
     },
     Field {
+        letter: 'U',
+        names: &["userlong"],
+        heading: "USER",
+        value: |line| {
+            let user = |reason: &Reason| match reason.userid {
+                Some(uid) => format!("{}({uid})", display().users.name(uid)),
+                None => "Unknown".to_owned(),
+            };
+            reason(line, user, "Unknown")
+        },
+    },
+    Field {
         letter: 'H',
         names: &["timestamp"],
         heading: "TIMESTAMP",
@@ -376,7 +471,6 @@ const FIELDS: &[Field<Line>] = &[
 
 #[cfg(test)]
 mod tests {
-    use super::super::nodes::NodeState;
     use super::*;
 
     fn node(host: &str, state: NodeState, busy_cores: usize) -> Node {
@@ -393,6 +487,46 @@ mod tests {
         }
     }
 
+    fn partition(name: &str) -> Queue {
+        Queue { name: name.to_owned(), ..Queue::default() }
+    }
+
+    /// What a format prints for four nodes, the first two of which are in two partitions.
+    fn printed(format: &str, sort: &str, exact: bool) -> Vec<String> {
+        let mut nodes = vec![
+            node("n1", NodeState::Mixed, 1),
+            node("n2", NodeState::Idle, 0),
+            node("n3", NodeState::Drained, 0),
+            node("n4", NodeState::Idle, 0),
+        ];
+        for node in nodes.iter_mut().take(2) {
+            node.partitions.push("short".to_owned());
+            node.properties.push("few".to_owned());
+        }
+        nodes[3].cores = 8;
+        let format = Format::letters(format, FIELDS).unwrap();
+        let pairs = pairs(&nodes, Some(&[partition("batch"), partition("short")]), false);
+        let mut lines = grouped(pairs, &format, exact);
+        let order = Order::parse(sort, FIELDS).unwrap();
+        lines.sort_by(|a, b| order.compare(a, b, number));
+        lines.iter().map(|line| format.line(line)).collect()
+    }
+
+    #[test]
+    fn nodes_are_on_a_line_if_the_format_shows_them_alike() {
+        let of = |format: &str| printed(format, ORDER, false);
+        assert_eq!(of("%N"), ["n[1-4]"]);
+        assert_eq!(of("%n"), ["n3", "n1", "n2", "n4"]);
+        assert_eq!(of("%D %t"), ["1 drain", "1 mix", "2 idle"]);
+        assert_eq!(of("%P %D"), ["batch 4", "short 2"]);
+        assert_eq!(of("%f %N"), ["(null) n[3-4]", "few n[1-2]"]);
+        // A node in two partitions counts once.
+        assert_eq!(of("%C"), ["1/15/4/20"]);
+        assert_eq!(of("%c %t"), ["4 drain", "4 mix", "4+ idle"]);
+        assert_eq!(printed("%c %t", "t,c", true), ["4 idle", "8 idle", "4 mix", "4 drain"]);
+        assert_eq!(printed("%P %n", "-P,-n", false)[..3], ["short n2", "short n1", "batch n4"]);
+    }
+
     #[test]
     fn nodes_are_counted_as_allocated_idle_and_other() {
         let nodes = vec![
@@ -401,7 +535,7 @@ mod tests {
             node("n3", NodeState::Drained, 0),
             node("n4", NodeState::Idle, 0),
         ];
-        let line = Line { partition: Queue::default(), nodes };
+        let line = Line { partition: Queue::default(), place: 0, nodes, single: false };
         let format = Format::letters("%F %A %C %D %N", FIELDS).unwrap();
         assert_eq!(format.line(&line), "2/1/1/4 2/1 5/7/4/16 4 n[1-4]");
     }

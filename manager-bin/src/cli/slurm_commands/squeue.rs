@@ -1,18 +1,22 @@
 //! `squeue`: lists jobs in Slurm's columns.
 
+use std::collections::HashMap;
 use std::process::ExitCode;
 
+use jobtap_core::job::{JobId, StateSet};
+use jobtap_core::resource::Hostlist;
+use jobtap_core::slurm::MEM_PER_CPU;
 use serde_json::{Value, json};
 
-use super::fields::{Field, Format};
-use super::job_line::{JobLine, JobState, display, lines, or_null, short_span};
-use super::names::{split, split_ids, uids};
+use super::fields::{Field, Format, Order};
+use super::job_line::{JobLine, JobState, date_line, display, lines, or_null, short_span};
+use super::names::{print_version, split, split_ids, uids, variable};
 use crate::cli::common::arrays::Named;
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
-use crate::rpc::services::job_list::{ALL, Constraint, List};
-use jobtap_core::job::StateSet;
+use crate::client::Client;
+use crate::rpc::services::job_list::{ALL, Constraint, List, ListId};
 
 const COMMAND: &str = "squeue";
 
@@ -21,9 +25,14 @@ const COMMAND: &str = "squeue";
 #[command(
     infer_long_args = true,
     disable_help_flag = true,
-    after_help = "Left out: steps (-s), --start, -i, reservations, federations and clusters."
+    after_help = "\
+Variables: SQUEUE_FORMAT, SQUEUE_FORMAT2 (names), SQUEUE_SORT.
+Left out: steps (-s), --start, --json, -i, reservations, federations and clusters."
 )]
 pub(crate) struct SqueueArgs {
+    /// Print the version
+    #[arg(short = 'V', long)]
+    version: bool,
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
@@ -57,9 +66,15 @@ pub(crate) struct SqueueArgs {
     /// Only jobs of these partitions
     #[arg(short = 'p', long, alias = "partitions", value_name = "PARTITION,..")]
     partition: Option<String>,
-    /// A line for each job of an array, as always here
+    /// Only jobs with these qualities of service
+    #[arg(short = 'q', long, value_name = "QOS,..")]
+    qos: Option<String>,
+    /// A line for each pending job of an array
     #[arg(short = 'r', long)]
     array: bool,
+    /// The order of the jobs by letters of fields, each descending with a "-": "P,t,-p"
+    #[arg(short = 'S', long, value_name = "FIELD,..", allow_hyphen_values = true)]
+    sort: Option<String>,
     /// Only jobs in these states: PD, R, CG, CD, F, CA, TO, or all
     #[arg(short = 't', long, value_name = "STATE,..")]
     states: Option<String>,
@@ -72,63 +87,65 @@ pub(crate) struct SqueueArgs {
 }
 
 const DEFAULT: &str = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R";
+/// By partition, and in a partition by state and priority.
+const ORDER: &str = "P,t,-p";
+
 const LONG: &str = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R";
 
 /// Runs the command.
 pub(crate) fn run(args: SqueueArgs) -> ExitCode {
+    if args.version {
+        return print_version(COMMAND);
+    }
     session::with_manager(COMMAND, Family::Slurm, |client| async move {
-        let format = format(&args)?;
+        let format = args.parsed()?;
+        let sort = args.sort.clone().or_else(|| variable("SQUEUE_SORT"));
+        let order = Order::parse(sort.as_deref().unwrap_or(ORDER), FIELDS);
+        let order = order.map_err(CliError::failure)?;
         let wanted: Vec<Named> = named(&args.jobs)?;
         let states = args.states.as_deref().map(states).transpose()?;
-        let inactive = !wanted.is_empty()
-            || states.as_ref().is_some_and(|states| states.iter().any(|state| state.is_final()));
-        let mut constraints = Vec::new();
-        if !inactive {
-            constraints.push(Constraint::States(vec![StateSet::ACTIVE.state_bits().into()]));
-        }
-        if args.me {
-            constraints.push(Constraint::Userid(vec![rustix::process::getuid().as_raw()]));
-        }
-        if let Some(users) = &args.user {
-            constraints.push(Constraint::Userid(uids(users, &display().users)?));
-        }
-        if let Some(names) = &args.name {
-            constraints.push(Constraint::Name(split(names)));
-        }
-        if let Some(hosts) = &args.nodelist {
-            constraints.push(Constraint::Hostlist(vec![hosts.clone()]));
-        }
-        let constraint: Value = match constraints.is_empty() {
-            true => json!({}),
-            false => Constraint::And(constraints).into(),
+        let users = args.user.as_ref().map(|list| uids(list, &display().users)).transpose()?;
+        let own = args.me.then(|| rustix::process::getuid().as_raw());
+        let hosts = args.nodelist.as_ref().map(|hosts| hosts.parse::<Hostlist>()).transpose();
+        let hosts = hosts.map_err(CliError::failure)?;
+        let jobs = match wanted.is_empty() {
+            true => args.listed(&client, states.as_deref(), users.clone(), own).await?,
+            false => known(&client, &wanted).await?,
         };
-        let list =
-            List { max_entries: Some(0), constraint: Some(constraint), attrs: ALL, since: None };
-        let jobs = client.call(list).await?.jobs;
         let mut shown = lines(&client, jobs).await?;
         let in_list = |list: &Option<String>, text: &str| {
             list.as_ref().is_none_or(|list| split(list).iter().any(|word| word == text))
         };
+        let on_hosts = |job: &JobLine| {
+            hosts.as_ref().is_none_or(|wanted| {
+                let own = job.row.text("nodelist").parse::<Hostlist>();
+                own.is_ok_and(|own| own.iter().any(|host| wanted.contains(&host)))
+            })
+        };
         shown.retain(|job| {
+            let user = job.row.userid();
             in_list(&args.partition, &job.partition())
                 && in_list(&args.account, job.row.text("bank"))
+                && in_list(&args.name, job.row.text("name"))
+                && in_list(&args.qos, &job.asked(|desc| desc.qos.clone()))
                 && states.as_ref().is_none_or(|states| states.contains(&job.state()))
-                && (wanted.is_empty()
-                    || wanted.iter().any(|named| named.means(job.row.id, job.place)))
+                && (own.is_none() || user == own)
+                && users.as_ref().is_none_or(|users| user.is_some_and(|u| users.contains(&u)))
+                && on_hosts(job)
         });
-        if !wanted.is_empty() && states.is_none() {
-            let known = !shown.is_empty();
+        if states.is_none() {
             shown.retain(|job| !job.row.inactive());
-            if !known && wanted.len() == 1 {
-                return Err(CliError::failure("Invalid job id specified"));
-            }
         }
-        let rank = |job: &JobLine| {
-            let priority = job.row.int("priority").unwrap_or(0);
-            (job.partition(), job.state(), std::cmp::Reverse(priority), job.row.id)
-        };
-        shown.sort_by_cached_key(rank);
+        // The jobs of a partition and state are in the order in which they were submitted.
+        shown.sort_by_key(|job| job.row.id);
+        shown.sort_by(|a, b| order.compare(a, b, number));
+        if !args.array {
+            shown = with_arrays(shown);
+        }
         let mut text = String::new();
+        if args.long && !args.noheader && args.format.is_none() && args.names.is_none() {
+            text += &date_line();
+        }
         if !args.noheader {
             text += &format!("{}\n", format.heading());
         }
@@ -140,13 +157,103 @@ pub(crate) fn run(args: SqueueArgs) -> ExitCode {
     })
 }
 
-fn format(args: &SqueueArgs) -> Result<Format<JobLine>, CliError> {
-    let format = match (&args.format, &args.names) {
-        (Some(format), _) => Format::letters(format, FIELDS),
-        (None, Some(names)) => Format::names(names, FIELDS),
-        (None, None) => Format::letters(if args.long { LONG } else { DEFAULT }, FIELDS),
-    };
-    format.map_err(CliError::failure)
+impl SqueueArgs {
+    fn parsed(&self) -> Result<Format<JobLine>, CliError> {
+        let (letters, names) = (variable("SQUEUE_FORMAT"), variable("SQUEUE_FORMAT2"));
+        let format = match (&self.format, &self.names, self.long) {
+            (Some(format), ..) => Format::letters(format, FIELDS),
+            (_, Some(names), _) => Format::names(names, FIELDS),
+            (.., true) => Format::letters(LONG, FIELDS),
+            _ => match (letters, names) {
+                (Some(format), _) => Format::letters(&format, FIELDS),
+                (None, Some(names)) => Format::names(&names, FIELDS),
+                (None, None) => Format::letters(DEFAULT, FIELDS),
+            },
+        };
+        format.map_err(CliError::failure)
+    }
+
+    /// The jobs that the manager lists for the options; the rest of the options is left to be applied.
+    async fn listed(
+        &self,
+        client: &Client,
+        states: Option<&[JobState]>,
+        users: Option<Vec<u32>>,
+        own: Option<u32>,
+    ) -> Result<Vec<Value>, CliError> {
+        let mut constraints = Vec::new();
+        if !states.is_some_and(|states| states.iter().any(|state| state.is_final())) {
+            constraints.push(Constraint::States(vec![StateSet::ACTIVE.state_bits().into()]));
+        }
+        let users = own.map(|own| vec![own]).into_iter().chain(users);
+        constraints.extend(users.map(Constraint::Userid));
+        if let Some(names) = &self.name {
+            constraints.push(Constraint::Name(split(names)));
+        }
+        if let Some(hosts) = &self.nodelist {
+            constraints.push(Constraint::Hostlist(vec![hosts.clone()]));
+        }
+        let constraint: Value = match constraints.is_empty() {
+            true => json!({}),
+            false => Constraint::And(constraints).into(),
+        };
+        let list =
+            List { max_entries: Some(0), constraint: Some(constraint), attrs: ALL, since: None };
+        Ok(client.call(list).await?.jobs)
+    }
+}
+
+/// The named jobs, without asking for any other. As in Slurm, an id that isn't known is refused only if it is alone.
+async fn known(client: &Client, wanted: &[Named]) -> Result<Vec<Value>, CliError> {
+    let mut ids: Vec<JobId> = Vec::new();
+    for named in wanted {
+        match named.jobs(client).await {
+            Ok(found) => ids.extend(found),
+            Err(error) if wanted.len() == 1 => return Err(error),
+            Err(_) => {}
+        }
+    }
+    ids.sort_unstable();
+    ids.dedup();
+    let requests = ids.iter().map(|id| ListId { id: *id, attrs: ALL });
+    let found = client.call_all(requests).await.into_iter();
+    let jobs: Vec<Value> = found.filter_map(|found| Some(found.ok()?.job)).collect();
+    if jobs.is_empty() && wanted.len() == 1 {
+        return Err(CliError::failure("Invalid job id specified"));
+    }
+    Ok(jobs)
+}
+
+/// Puts the pending jobs of an array on one line, if they are alike, at the place of the first one.
+fn with_arrays(jobs: Vec<JobLine>) -> Vec<JobLine> {
+    let mut places: HashMap<_, usize> = HashMap::new();
+    let mut lines: Vec<JobLine> = Vec::new();
+    for mut job in jobs {
+        let place = job.place.filter(|_| job.state() == JobState::Pending);
+        if let Some(place) = place {
+            let (reason, priority) = (job.reason(), job.row.int("priority"));
+            let key = (place.array(job.row.id), job.partition(), reason, priority);
+            if let Some(line) = places.get(&key).and_then(|line| lines.get_mut(*line)) {
+                line.pending.insert(place.index);
+                continue;
+            }
+            places.insert(key, lines.len());
+            job.pending.insert(place.index);
+        }
+        lines.push(job);
+    }
+    lines
+}
+
+/// The values by which jobs are sorted that their texts don't show.
+fn number(letter: char, job: &JobLine) -> Option<f64> {
+    match letter {
+        't' | 'T' => Some(f64::from(job.state() as u8)),
+        'M' => Some(job.row.runtime()),
+        'l' => Some(job.time_limit().unwrap_or(f64::INFINITY)),
+        'L' => Some(job.time_limit().map_or(f64::INFINITY, |limit| limit - job.row.runtime())),
+        _ => None,
+    }
 }
 
 /// The jobs that an option names.
@@ -189,7 +296,11 @@ const FIELDS: &[Field<JobLine>] = &[
         letter: 'K',
         names: &["arraytaskid"],
         heading: "ARRAY_TASK_ID",
-        value: |job| job.place.map_or("N/A".to_owned(), |place| place.index.to_string()),
+        value: |job| match job.place {
+            _ if !job.pending.is_empty() => job.pending.to_string(),
+            Some(place) => place.index.to_string(),
+            None => "N/A".to_owned(),
+        },
     },
     Field {
         letter: 'P',
@@ -280,7 +391,7 @@ const FIELDS: &[Field<JobLine>] = &[
         names: &["batchhost"],
         heading: "EXEC_HOST",
         value: |job| {
-            let hosts = job.row.text("nodelist").parse::<jobtap_core::resource::Hostlist>();
+            let hosts = job.row.text("nodelist").parse::<Hostlist>();
             hosts.ok().and_then(|hosts| hosts.first()).unwrap_or_else(|| "n/a".to_owned())
         },
     },
@@ -318,7 +429,7 @@ const FIELDS: &[Field<JobLine>] = &[
         letter: 'E',
         names: &["dependency"],
         heading: "DEPENDENCY",
-        value: |job| or_null(job.row.dependencies().join(",")),
+        value: |job| job.dependency(),
     },
     Field {
         letter: 'q',
@@ -350,6 +461,44 @@ const FIELDS: &[Field<JobLine>] = &[
         heading: "RESERVATION",
         value: |job| job.asked(|desc| desc.reservation.clone()),
     },
+    Field { letter: 'y', names: &["nice"], heading: "NICE", value: |_| "0".to_owned() },
+    Field {
+        letter: 'm',
+        names: &["minmemory"],
+        heading: "MIN_MEMORY",
+        value: |job| memory(job).unwrap_or_else(|| "0".to_owned()),
+    },
+    Field {
+        letter: 'n',
+        names: &["reqnodes"],
+        heading: "REQ_NODES",
+        value: |job| {
+            job.request.as_ref().and_then(|desc| desc.req_nodes.clone()).unwrap_or_default()
+        },
+    },
+    Field {
+        letter: 'x',
+        names: &["exc_nodes"],
+        heading: "EXC_NODES",
+        value: |job| {
+            job.request.as_ref().and_then(|desc| desc.exc_nodes.clone()).unwrap_or_default()
+        },
+    },
+    Field {
+        letter: 'W',
+        names: &["licenses"],
+        heading: "LICENSES",
+        value: |job| job.asked(|desc| desc.licenses.clone()),
+    },
+    Field {
+        letter: 'b',
+        names: &["tres-per-node"],
+        heading: "TRES_PER_NODE",
+        value: |job| {
+            let asked = job.request.as_ref().and_then(|desc| desc.tres_per_node.clone());
+            asked.unwrap_or_else(|| "N/A".to_owned())
+        },
+    },
     Field {
         letter: 'Z',
         names: &["workdir"],
@@ -357,6 +506,18 @@ const FIELDS: &[Field<JobLine>] = &[
         value: |job| job.row.text("cwd").to_owned(),
     },
 ];
+
+/// The memory of each node or CPU, as `2G` or `500M`.
+fn memory(job: &JobLine) -> Option<String> {
+    let asked = job.request.as_ref()?.pn_min_memory? & !MEM_PER_CPU;
+    Some(match asked {
+        0 => return None,
+        mib if mib % 1024 == 0 => format!("{}G", mib / 1024),
+        // A unit that would need more digits stays as it is.
+        mib if mib > 1024 && mib * 100 % 1024 == 0 => format!("{:.2}G", mib as f64 / 1024.0),
+        mib => format!("{mib}M"),
+    })
+}
 
 /// The number of nodes; 1 for a pending job that leaves it to the scheduler.
 fn nodes(job: &JobLine) -> String {

@@ -33,6 +33,7 @@ use crate::cli::common::session;
 use crate::cli::common::usage::Family;
 use crate::cli::instance::version;
 use crate::cli::kvs::restore_into;
+use crate::cli::sbatch::srun::is_step;
 use crate::daemon::attributes::{
     Attributes, CONFIG_PATH, JOBID_PATH, STDERR_LEVEL, check_of_brokers, is_of_user, stderr_level,
 };
@@ -507,6 +508,12 @@ async fn finished(task: &mut Option<JoinHandle<()>>) {
     *task = None;
 }
 
+/// Whether the command gets a process group of its own: that of a step of `srun`, to which this manager forwards all
+/// signals. In the same group it would get twice those that are sent to the group. A terminal is only for one group.
+fn is_own_group() -> bool {
+    is_step() && !std::io::stdin().is_terminal()
+}
+
 /// Waits until the command exits, and forwards signals to it. SIGHUP reloads the configuration.
 async fn supervise(
     daemon: &Daemon,
@@ -515,16 +522,27 @@ async fn supervise(
     signals: &mut Signals,
 ) -> Result<Stop, CliError> {
     let mut reload = None;
+    let own_group = is_own_group();
+    let forward = |child: &Child, signal| {
+        if own_group {
+            send(child, signal);
+        }
+    };
     loop {
         tokio::select! {
             _ = signals.terminate.recv() => send(child, Signal::TERM),
             _ = signals.alarm.recv() => send(child, Signal::ALARM),
-            // Not forwarded: when a terminal hangs up, the system sends SIGHUP to the command too.
-            _ = signals.hangup.recv() => reload = Some(daemon.reload()),
+            _ = signals.hangup.recv() => match own_group {
+                true => send(child, Signal::HUP),
+                // Not forwarded: when a terminal hangs up, the system sends SIGHUP to the command too.
+                false => reload = Some(daemon.reload()),
+            },
             () = finished(&mut reload) => {}
-            // Ctrl-C reaches the command directly, which is in the same process group. SIGINT is caught here
-            // instead of ignored, since the command would inherit that it is ignored.
-            _ = signals.interrupt.recv() => {}
+            // Ctrl-C reaches a command in the same process group directly. SIGINT is caught here instead of ignored,
+            // since the command would inherit that it is ignored. The other two mean nothing to a manager.
+            _ = signals.interrupt.recv() => forward(child, Signal::INT),
+            _ = signals.user1.recv() => forward(child, Signal::USR1),
+            _ = signals.user2.recv() => forward(child, Signal::USR2),
             status = child.wait() => return Ok(Stop::Exit(exit_code(status?))),
             end = expiration.changed() => daemon.move_end(end),
             () = daemon.restart_asked() => return Ok(Stop::Restart),
@@ -580,6 +598,9 @@ fn spawn(
     });
     command.env_remove(ENCLOSING).envs(inside.map(|id| (ENCLOSING, show_id(id))));
     command.env(uri::VARIABLE, daemon.uri()).env(uri::FLUX_VARIABLE, daemon.uri());
+    if is_own_group() {
+        command.process_group(0);
+    }
     // The manager has raised its own limit of open files, which the command must not inherit.
     let child = OpenFiles::of_this_process().lowered(|| command.spawn());
     child.map_err(|error| cannot_run(Path::new(program), &error))

@@ -18,6 +18,9 @@ pub(super) struct Signals {
     pub(super) interrupt: Signal,
     /// SIGHUP.
     pub(super) hangup: Signal,
+    /// SIGUSR1 and SIGUSR2, which mean something to jobs.
+    pub(super) user1: Signal,
+    pub(super) user2: Signal,
 }
 
 impl Signals {
@@ -28,6 +31,8 @@ impl Signals {
             alarm: signal(SignalKind::alarm())?,
             interrupt: signal(SignalKind::interrupt())?,
             hangup: signal(SignalKind::hangup())?,
+            user1: signal(SignalKind::user_defined1())?,
+            user2: signal(SignalKind::user_defined2())?,
         })
     }
 

@@ -38,10 +38,25 @@ fn joined(inherited: &str, nonce: &str, id: JobId) -> String {
 
 /// The job of the shepherd with this nonce that a process with this environment belongs to.
 pub(in crate::exec::shepherd) fn job_in(environment: &[u8], nonce: &str) -> Option<JobId> {
+    tokens_in(environment)?.find_map(|token| job_of_token(token, nonce))
+}
+
+/// The same, for a process that belongs to a job of a manager inside of that job too.
+pub(in crate::exec::shepherd) fn enclosing_job_in(
+    environment: &[u8],
+    nonce: &str,
+) -> Option<JobId> {
+    let mut tokens = tokens_in(environment)?;
+    let job = tokens.find_map(|token| job_of_token(token, nonce))?;
+    tokens.next().map(|_| job)
+}
+
+/// The tokens of a process, from the outermost job.
+fn tokens_in(environment: &[u8]) -> Option<std::str::Split<'_, char>> {
     let value = environment.split(|byte| *byte == 0).find_map(|variable| {
         variable.strip_prefix(NAME.as_bytes()).and_then(|rest| rest.strip_prefix(b"="))
     })?;
-    std::str::from_utf8(value).ok()?.split(':').find_map(|token| job_of_token(token, nonce))
+    Some(std::str::from_utf8(value).ok()?.split(':'))
 }
 
 /// The job of a token of the shepherd with this nonce.
@@ -62,6 +77,10 @@ mod tests {
         assert_eq!(job_in(&environment, "9-cd"), Some(JobId::new(5)));
         assert_eq!(job_in(&environment, "9-c"), None);
         assert_eq!(job_in(b"PATH=/bin\0", "7-ab"), None);
+        // It is a step of the outer job. The script that has started it is none.
+        assert_eq!(enclosing_job_in(&environment, "7-ab"), Some(JobId::new(3)));
+        assert_eq!(enclosing_job_in(&environment, "9-cd"), None);
+        assert_eq!(enclosing_job_in(format!("{NAME}={outer}\0").as_bytes(), "7-ab"), None);
     }
 
     #[test]

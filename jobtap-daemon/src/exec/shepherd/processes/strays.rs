@@ -1,5 +1,5 @@
 //! Processes of jobs that are not children of the shepherd, because an earlier shepherd that was their subreaper has
-//! died.
+//! died, or because they are those of another manager that runs as a job.
 //!
 //! They are found by the [token](super::token) in their environment. Since others reap them, their ids can be given to
 //! other processes at any time: a process is opened before its environment is read, and signaled through the open
@@ -44,13 +44,24 @@ impl Shepherd {
     /// Sends a signal to all processes of the jobs that `of` accepts, whoever their parents are. Returns the number of
     /// processes.
     pub(super) fn signal_strays(&self, signal: Signal, of: impl Fn(JobId) -> bool) -> usize {
-        let strays = fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
-            let pid = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
-            let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-            self.job_of(pid).filter(|id| of(*id)).map(|_| process)
-        });
-        // It may have ended meanwhile.
-        let send = |process: OwnedFd| pidfd_send_signal(process, signal).unwrap_or_default();
-        strays.map(send).count()
+        signal_all(signal, |pid| self.job_of(pid).is_some_and(&of))
     }
+
+    /// Sends a signal to the processes of jobs that managers inside of this job run. These managers have shepherds of
+    /// their own. Returns the number of processes.
+    pub(in crate::exec::shepherd) fn signal_steps(&self, id: JobId, signal: Signal) -> usize {
+        signal_all(signal, |pid| self.enclosing_job_of(pid) == Some(id))
+    }
+}
+
+/// Sends a signal to all processes that `is_meant` accepts, whoever their parents are. Returns the number of processes.
+fn signal_all(signal: Signal, is_meant: impl Fn(Pid) -> bool) -> usize {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
+        let pid = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
+        let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+        is_meant(pid).then_some(process)
+    });
+    // It may have ended meanwhile.
+    let send = |process: OwnedFd| pidfd_send_signal(process, signal).unwrap_or_default();
+    processes.map(send).count()
 }

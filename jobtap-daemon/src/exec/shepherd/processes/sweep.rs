@@ -109,11 +109,12 @@ impl Shepherd {
 
     /// The job that a process belongs to according to its environment.
     pub(super) fn job_of(&self, pid: Pid) -> Option<JobId> {
-        let file = File::open(format!("/proc/{}/environ", pid.as_raw_pid())).ok()?;
-        let mut environment = Vec::new();
-        // A process can claim that its environment is as long as its memory.
-        file.take(LONGEST_ENVIRONMENT).read_to_end(&mut environment).ok()?;
-        token::job_in(&environment, &self.nonce)
+        token::job_in(&environment_of(pid)?, &self.nonce)
+    }
+
+    /// The job in which another manager runs a job that a process belongs to, according to its environment.
+    pub(super) fn enclosing_job_of(&self, pid: Pid) -> Option<JobId> {
+        token::enclosing_job_in(&environment_of(pid)?, &self.nonce)
     }
 
     /// The shepherd's children that are neither tasks nor its forker, as far as the system lists them.
@@ -131,6 +132,14 @@ impl Shepherd {
         children.retain(|pid| !self.tasks.contains_key(pid) && self.forker.pid() != Some(*pid));
         children
     }
+}
+
+fn environment_of(pid: Pid) -> Option<Vec<u8>> {
+    let file = File::open(format!("/proc/{}/environ", pid.as_raw_pid())).ok()?;
+    let mut environment = Vec::new();
+    // A process can claim that its environment is as long as its memory.
+    file.take(LONGEST_ENVIRONMENT).read_to_end(&mut environment).ok()?;
+    Some(environment)
 }
 
 /// The children of each thread of this process.

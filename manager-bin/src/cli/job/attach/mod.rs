@@ -528,7 +528,7 @@ impl Attached {
                     .map_err(|error| CliError::failure(error.to_string()))?;
             }
             Reaction::Forward(signal) => {
-                let request = Kill { id: self.target.id, signum: signal.into() };
+                let request = Kill::all(self.target.id, signal.into());
                 if let Err(error) = self.ask(request).await {
                     self.say(&format!("kill {}: {error}", self.target.typed));
                     // The job has no tasks, so this command would keep waiting.
