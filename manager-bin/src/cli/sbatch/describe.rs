@@ -312,7 +312,7 @@ impl Request {
             && self.nodes.is_some()
         {
             let text = format!("can't run {tasks} processes on {least} nodes");
-            self.warnings.push(format!("Warning: {text}, setting nnodes to {tasks}"));
+            self.warnings.push(format!("warning: {text}, setting nnodes to {tasks}"));
             nodes = Some((tasks, most.map(|most| most.min(tasks))));
         }
         desc.min_nodes = nodes.map(|(least, _)| least);
@@ -337,6 +337,14 @@ impl Request {
             Some(1) => desc.min_nodes.unwrap_or(1).max(1),
             _ => tasks.saturating_mul(desc.cpus_per_task.unwrap_or(1).into()),
         });
+        // Those of its GPUs, which `min_cpus` doesn't have.
+        let of_gpus = || {
+            let count = |list: &Option<String>| -> Option<u16> {
+                list.as_deref()?.rsplit(':').next()?.parse().ok()
+            };
+            count(&desc.cpus_per_tres)?.checked_mul(count(&desc.tres_per_task)?)
+        };
+        desc.cpus_per_task = desc.cpus_per_task.or_else(of_gpus);
         Ok(())
     }
 }
