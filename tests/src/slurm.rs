@@ -138,27 +138,15 @@ pub struct Slurm {
 }
 
 impl Slurm {
-    /// Whether Debian's packages for a controller are installed.
-    pub fn is_installed() -> bool {
-        [MUNGED, SLURMCTLD, SBATCH].iter().all(|program| Path::new(program).exists())
-    }
-
-    /// Whether Debian's package for nodes is installed too.
-    pub fn has_nodes() -> bool {
-        Self::is_installed() && Path::new(SLURMD).exists()
-    }
-
     /// Starts a Slurm whose `job_submit.lua` is what `script` returns for the directory of that file.
     #[track_caller]
-    pub fn start(script: impl FnOnce(&Path) -> String) -> Self {
-        Self::start_with(
-            "JobSubmitPlugins=lua\nGresTypes=gpu\n\
-             NodeName=DEFAULT Gres=gpu:8 Feature=a,b,gpu,hbm80g,mc,perf",
-            |etc| {
-                let script = script(etc);
-                write(&etc.join("job_submit.lua"), script);
-            },
-        )
+    pub fn start_with_script(of: &Installation, script: impl FnOnce(&Path) -> String) -> Self {
+        let lines = "JobSubmitPlugins=lua\nGresTypes=gpu\n\
+                     NodeName=DEFAULT Gres=gpu:8 Feature=a,b,gpu,hbm80g,mc,perf";
+        Self::start_in(of, lines, |etc| {
+            let script = script(etc);
+            write(&etc.join("job_submit.lua"), script);
+        })
     }
 
     /// Starts a Slurm with these lines of configuration. `files` is called with the directory of slurm.conf before the
