@@ -666,6 +666,18 @@ mod tests {
     }
 
     #[test]
+    fn the_cpus_of_a_task_follow_from_those_of_its_gpus() {
+        let cpus = |options: &str| {
+            let desc = desc(options);
+            (desc.cpus_per_task, desc.shown_in(slurm::Release::V26_05).min_cpus)
+        };
+        assert_eq!(cpus("-n3 --cpus-per-gpu=3 --gpus-per-task=2"), (Some(6), Some(18)));
+        assert_eq!(cpus("-n3 --cpus-per-gpu=3 --gpus-per-task=a100:2"), (Some(6), Some(18)));
+        assert_eq!(cpus("-n3 --cpus-per-gpu=3 --gpus=2"), (None, Some(6)));
+        assert_eq!(cpus("-n3 --gpus-per-task=2"), (None, Some(3)));
+    }
+
+    #[test]
     fn frequencies_and_governors_are_numbers_as_in_slurm() {
         let frequency = |value: &str| {
             let desc = desc(&format!("--cpu-freq={value}"));
