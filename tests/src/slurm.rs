@@ -138,27 +138,15 @@ pub struct Slurm {
 }
 
 impl Slurm {
-    /// Whether Debian's packages for a controller are installed.
-    pub fn is_installed() -> bool {
-        [MUNGED, SLURMCTLD, SBATCH].iter().all(|program| Path::new(program).exists())
-    }
-
-    /// Whether Debian's package for nodes is installed too.
-    pub fn has_nodes() -> bool {
-        Self::is_installed() && Path::new(SLURMD).exists()
-    }
-
     /// Starts a Slurm whose `job_submit.lua` is what `script` returns for the directory of that file.
     #[track_caller]
-    pub fn start(script: impl FnOnce(&Path) -> String) -> Self {
-        Self::start_with(
-            "JobSubmitPlugins=lua\nGresTypes=gpu\n\
-             NodeName=DEFAULT Gres=gpu:8 Feature=a,b,gpu,hbm80g,mc,perf",
-            |etc| {
-                let script = script(etc);
-                write(&etc.join("job_submit.lua"), script);
-            },
-        )
+    pub fn start_with_script(of: &Installation, script: impl FnOnce(&Path) -> String) -> Self {
+        let lines = "JobSubmitPlugins=lua\nGresTypes=gpu\n\
+                     NodeName=DEFAULT Gres=gpu:8 Feature=a,b,gpu,hbm80g,mc,perf";
+        Self::start_in(of, lines, |etc| {
+            let script = script(etc);
+            write(&etc.join("job_submit.lua"), script);
+        })
     }
 
     /// Starts a Slurm with these lines of configuration. `files` is called with the directory of slurm.conf before the
@@ -189,10 +177,23 @@ impl Slurm {
     /// Like [`start_in`](Self::start_in), for a slurmctld that doesn't start. Returns its log.
     #[track_caller]
     pub fn refuses_to_start(of: &Installation, lines: &str, files: impl FnOnce(&Path)) -> String {
-        let slurm = Self::prepare(of, lines, files);
-        let ended = run(slurm.daemon(SLURMCTLD).stderr(Stdio::null()));
+        Self::prepare(of, lines, files).is_refused()
+    }
+
+    /// Goes on with this Slurm, of which slurmctld doesn't start. Returns its log. The one before must have been
+    /// stopped.
+    #[track_caller]
+    pub fn is_refused_by(&mut self, of: &Installation) -> String {
+        self.installation = of.clone();
+        self.is_refused()
+    }
+
+    #[track_caller]
+    fn is_refused(&self) -> String {
+        let before = self.log("slurmctld.log").len();
+        let ended = run(self.daemon(SLURMCTLD).stderr(Stdio::null()));
         assert_ne!(ended.code, 0, "it starts");
-        slurm.log("slurmctld.log")
+        self.log("slurmctld.log").split_off(before)
     }
 
     #[track_caller]
@@ -269,7 +270,16 @@ impl Slurm {
         self.start_controller();
     }
 
-    fn stop_controller(&mut self) {
+    /// Goes on with this Slurm, as after an upgrade. The slurmctld before must have been stopped.
+    #[track_caller]
+    pub fn go_on_with(&mut self, of: &Installation) {
+        self.installation = of.clone();
+        self.start_controller();
+    }
+
+    /// Stops slurmctld as an administrator does.
+    #[track_caller]
+    pub fn stop_controller(&mut self) {
         let pid = self.controller();
         // The id 0 means the process group of this test.
         assert_ne!(pid, 0, "slurmctld has written no process id");
@@ -292,6 +302,11 @@ impl Slurm {
     /// The directory of slurm.conf and `job_submit.lua`.
     pub fn scripts(&self) -> PathBuf {
         self.dir.path().join("etc")
+    }
+
+    /// The directory in which slurmctld keeps its state (`StateSaveLocation`).
+    pub fn state(&self) -> PathBuf {
+        self.dir.path().join("state")
     }
 
     /// The text of a log: `slurmctld.log` or `slurmd.log`.

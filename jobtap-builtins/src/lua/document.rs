@@ -121,7 +121,7 @@ impl Form {
         })
     }
 
-    /// A table whose only keys are the indices from 1 up is a list.
+    /// A table whose only keys are the indices from 1 up is a list, and so is an empty one, but not in cjson.
     fn table_of(
         self,
         table: &Table,
@@ -156,7 +156,8 @@ impl Form {
             object.extend(elements.map(|(index, element)| ((index + 1).to_string(), element)));
             object.insert(name, value);
         }
-        Ok(if list.is_empty() { Value::Object(object) } else { Value::Array(list) })
+        let is_list = !list.is_empty() || (object.is_empty() && self != Self::Cjson);
+        Ok(if is_list { Value::Array(list) } else { Value::Object(object) })
     }
 
     fn to_lua(self, lua: &Lua, value: &Value, depth: usize) -> Result<LuaValue, DocumentError> {
@@ -299,8 +300,9 @@ mod tests {
         let table = value.as_table().unwrap();
         assert_eq!(table.get::<Table>("list").unwrap().raw_len(), 3);
         assert!(table.get::<bool>("yes").unwrap());
-        assert_eq!(round(Form::Json, "[1,[2,{}],\"a\"]").unwrap(), "[1,[2,{}],\"a\"]");
-        let yaml = "%YAML 1.1\n--- !!seq\n- !!float 1.000000\n- !!map\n  a: !!str x\n";
+        assert_eq!(round(Form::Json, "[1,[2,{}],\"a\"]").unwrap(), "[1,[2,[]],\"a\"]");
+        assert_eq!(round(Form::Cjson, "[{}]").unwrap(), "[{}]");
+        let yaml = "%YAML 1.1\n--- !!seq\n- !!float 1.000000\n- !!map\n  !!str a: !!str x\n...\n";
         assert_eq!(round(Form::Yaml, "- 1\n- a: x\n").unwrap(), yaml);
         assert_eq!(round(Form::Yaml, yaml).unwrap(), yaml);
         let three = lua.load("return {4 / 2, [2] = 1}").eval::<LuaValue>().unwrap();

@@ -1419,7 +1419,12 @@ end
 -- The text of what a script raised.
 local function error_text(raised)
   if joinable(raised) then
-    return as_text(raised)
+    local text = as_text(raised)
+    if lua51 then
+      -- 5.1 names the operand first: attempt to call global 'f' (a nil value).
+      text = string_gsub(text, "(attempt to [%a ]-) (an? %w+ value) %((%w+ '[^']*')%)$", "%1 %3 (%2)", 1)
+    end
+    return text
   end
   local meta = type(raised) == "table" and getmetatable(raised)
   if meta and rawget(meta, "__tostring") then

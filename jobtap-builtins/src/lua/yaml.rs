@@ -1,4 +1,5 @@
-//! YAML as `slurm.to_yaml` of Slurm 26.05 writes it: a directive with the version, and a tag on each value.
+//! YAML as `slurm.to_yaml` of Slurm 26.05 writes it: a directive with the version, a tag on each key and value, and the end of
+//! the document.
 //!
 //! Slurm hands all numbers of Lua 5.1 on as floating point, so they are written with six digits after the point.
 
@@ -10,6 +11,7 @@ use serde_json::Value;
 pub(super) fn written(value: &Value) -> String {
     let mut text = String::from("%YAML 1.1\n--- ");
     node(&mut text, value, 0, false);
+    text.push_str("...\n");
     text
 }
 
@@ -38,7 +40,7 @@ fn node(text: &mut String, value: &Value, depth: usize, in_map: bool) {
         Value::Object(map) => {
             text.push_str("!!map\n");
             for (key, value) in map {
-                let _ = write!(text, "{:1$}{key}: ", "", 2 * depth, key = scalar(key));
+                let _ = write!(text, "{:1$}!!str {key}: ", "", 2 * depth, key = scalar(key));
                 node(text, value, depth + 1, true);
             }
             Ok(())
@@ -68,15 +70,18 @@ mod tests {
 
     #[test]
     fn values_have_tags_as_in_slurm() {
-        assert_eq!(written(&json!({"a": 1})), "%YAML 1.1\n--- !!map\na: !!float 1.000000\n");
+        assert_eq!(
+            written(&json!({"a": 1})),
+            "%YAML 1.1\n--- !!map\n!!str a: !!float 1.000000\n...\n"
+        );
         let nested =
             json!({"list": [1.5, {"x": true, "y": []}, [null]], "of": {"name": "it's: so"}});
         let text = "%YAML 1.1\n--- !!map\n\
-            list: !!seq\n\
+            !!str list: !!seq\n\
             - !!float 1.500000\n\
-            - !!map\n  x: !!bool true\n  y: !!seq []\n\
+            - !!map\n  !!str x: !!bool true\n  !!str y: !!seq []\n\
             - !!seq\n  - !!null null\n\
-            of: !!map\n  name: !!str 'it''s: so'\n";
+            !!str of: !!map\n  !!str name: !!str 'it''s: so'\n...\n";
         assert_eq!(written(&nested), text);
     }
 

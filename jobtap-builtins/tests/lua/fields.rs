@@ -157,7 +157,7 @@ fn partitions_jobs_and_reservations_are_tables_by_name() {
     let (verdict, _) = Request::new(desc()).submit(&mut script);
     assert_eq!(
         verdict.error.as_deref().map(super::without_place),
-        Some(":11: attempt to index a nil value (field '7')")
+        Some(":11: attempt to index field '7' (a nil value)")
     );
 }
 

@@ -303,6 +303,6 @@ fn an_error_in_the_middle_names_its_line() {
     assert_eq!(after.comment, None);
     assert_eq!(
         super::without_place(verdict.error.as_deref().unwrap()),
-        ":3: attempt to index a nil value (field 'features')"
+        ":3: attempt to index field 'features' (a nil value)"
     );
 }

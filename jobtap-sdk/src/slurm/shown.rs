@@ -5,7 +5,7 @@
 //! they are shown the form of that one. `FORMS` is the table of these forms and `CHANGES` says what each of them
 //! changes; a new release has its row there.
 
-use super::constants::JOB_NTASKS_SET;
+use super::constants::{JOB_NTASKS_SET, NO_VAL};
 use super::table::Field;
 use super::{FIELDS, JobDescriptor, JobRecord, Release, SetError, Value};
 
@@ -19,6 +19,40 @@ struct Forms {
     counts_tasks: bool,
     /// Whether `min_nodes` is computed from the tasks and the tasks of each node.
     counts_nodes: bool,
+    /// Whether `min_cpus` is computed from the GPUs and the CPUs of each.
+    counts_cpus: bool,
+    /// Whether a change of a job has the group 99, nobody's, where a submission has the user's.
+    changes_as_nobody: bool,
+}
+
+impl Forms {
+    /// Those of 22.05, the oldest.
+    const OLDEST: Self = Self {
+        prefix: "gres:",
+        task: TaskForm::Plain,
+        counts_tasks: true,
+        counts_nodes: false,
+        counts_cpus: false,
+        changes_as_nobody: false,
+    };
+
+    const V23_02: Self = Self { counts_tasks: false, ..Self::OLDEST };
+
+    const V23_11: Self = Self {
+        prefix: "gres/",
+        task: TaskForm::Full { separator: ':', sums_gpus: false },
+        counts_nodes: true,
+        ..Self::V23_02
+    };
+
+    const V24_05: Self =
+        Self { task: TaskForm::Full { separator: '=', sums_gpus: false }, ..Self::V23_11 };
+
+    /// Neither 23.02 nor 23.11 nor 24.05 was tried for what is new here.
+    const V24_11: Self = Self { counts_cpus: true, changes_as_nobody: true, ..Self::V24_05 };
+
+    const V25_05: Self =
+        Self { task: TaskForm::Full { separator: '=', sums_gpus: true }, ..Self::V24_11 };
 }
 
 /// How a release writes the resources of a task.
@@ -37,42 +71,16 @@ enum TaskForm {
 
 /// The forms by release: each row holds from its release up to the next row.
 const FORMS: &[(Release, Forms)] = &[
-    (
-        Release::V22_05,
-        Forms { prefix: "gres:", task: TaskForm::Plain, counts_tasks: true, counts_nodes: false },
-    ),
-    (
-        Release::V23_02,
-        Forms { prefix: "gres:", task: TaskForm::Plain, counts_tasks: false, counts_nodes: false },
-    ),
-    (
-        Release::V23_11,
-        Forms {
-            prefix: "gres/",
-            task: TaskForm::Full { separator: ':', sums_gpus: false },
-            counts_tasks: false,
-            counts_nodes: true,
-        },
-    ),
-    (
-        Release::V24_05,
-        Forms {
-            prefix: "gres/",
-            task: TaskForm::Full { separator: '=', sums_gpus: false },
-            counts_tasks: false,
-            counts_nodes: true,
-        },
-    ),
-    (
-        Release::V25_05,
-        Forms {
-            prefix: "gres/",
-            task: TaskForm::Full { separator: '=', sums_gpus: true },
-            counts_tasks: false,
-            counts_nodes: true,
-        },
-    ),
+    (Release::V22_05, Forms::OLDEST),
+    (Release::V23_02, Forms::V23_02),
+    (Release::V23_11, Forms::V23_11),
+    (Release::V24_05, Forms::V24_05),
+    (Release::V24_11, Forms::V24_11),
+    (Release::V25_05, Forms::V25_05),
 ];
+
+/// The group of a user whom Slurm doesn't know.
+const NOBODY: u32 = 99;
 
 /// A field that scripts see in another form from a release on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,6 +132,16 @@ pub const CHANGES: &[Change] = &[
         release: Release::V24_05,
         fields: &["tres_per_task"],
         text: "-c2 --gpus-per-task=1 shows as cpu=2,gres/gpu=1; it was cpu:2,gres/gpu:1",
+    },
+    Change {
+        release: Release::V24_11,
+        fields: &["min_cpus"],
+        text: "--cpus-per-gpu=3 --gpus=2 sets it to 6; it was 1",
+    },
+    Change {
+        release: Release::V24_11,
+        fields: &["group_id"],
+        text: "it is 99 in slurm_job_modify; it was NO_VAL",
     },
     Change {
         release: Release::V25_05,
@@ -239,7 +257,9 @@ impl JobDescriptor {
         ] {
             forms.rewrite(text);
         }
-        forms.task(&mut shown.tres_per_task, &mut shown.tres_bind, self.cpus_per_task);
+        // The CPUs of GPUs are not among the resources of a task.
+        let cpus = self.cpus_per_task.filter(|_| self.cpus_per_tres.is_none());
+        forms.task(&mut shown.tres_per_task, &mut shown.tres_bind, cpus);
         let per_node = self.ntasks_per_node.filter(|tasks| *tasks > 0).map(u32::from);
         let fixed = self.min_nodes.filter(|least| self.max_nodes.is_none_or(|most| most == *least));
         match (self.num_tasks, per_node) {
@@ -252,7 +272,30 @@ impl JobDescriptor {
             }
             _ => {}
         }
+        if forms.counts_cpus
+            && let Some(cpus) = self.cpus_of_gpus(shown.num_tasks, shown.min_nodes)
+        {
+            shown.min_cpus = Some(cpus.max(shown.num_tasks.unwrap_or(1)));
+        }
+        if forms.changes_as_nobody && shown.group_id == NO_VAL {
+            shown.group_id = NOBODY;
+        }
         shown
+    }
+
+    /// The CPUs that come with the GPUs of the request, if each of them has some.
+    fn cpus_of_gpus(&self, tasks: Option<u32>, nodes: Option<u32>) -> Option<u32> {
+        let each = gpus(self.cpus_per_tres.as_deref())?;
+        let (tasks, nodes) = (tasks.unwrap_or(1), nodes.unwrap_or(1));
+        let sockets = u32::from(self.sockets_per_node.unwrap_or(1)).saturating_mul(nodes);
+        let per = |list: &Option<String>, times: u32| {
+            gpus(list.as_deref()).map(|count| count.saturating_mul(times))
+        };
+        let count = per(&self.tres_per_job, 1)
+            .or_else(|| per(&self.tres_per_node, nodes))
+            .or_else(|| per(&self.tres_per_socket, sockets))
+            .or_else(|| per(&self.tres_per_task, tasks))?;
+        Some(each.saturating_mul(count))
     }
 
     /// This description with what a script of a release has changed in what it was shown.
@@ -367,6 +410,14 @@ fn cpus_of(list: Option<&str>) -> Option<u16> {
     entries.find_map(|entry| entry.strip_prefix("cpu")?.strip_prefix(['=', ':'])?.parse().ok())
 }
 
+/// The number that a list has for GPUs of all types; `None` if it has none.
+fn gpus(list: Option<&str>) -> Option<u32> {
+    let entries = list?.split(',').filter_map(|entry| entry.strip_prefix("gres:gpu"));
+    let count = |rest: &str| rest.rsplit([':', '=']).next()?.parse().ok();
+    let counts = entries.map(|rest| count(rest).unwrap_or(1));
+    counts.reduce(u32::saturating_add)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -437,6 +488,37 @@ mod tests {
         assert_eq!(tasks.shown_in(Release::V22_05).bitflags, JOB_NTASKS_SET);
         let open = asked(&[("min_nodes", "2"), ("max_nodes", "4"), ("ntasks_per_node", "24")]);
         assert_eq!(by_release(&open, "num_tasks"), [unset; 8]);
+    }
+
+    #[test]
+    fn cpus_of_gpus_are_counted_as_in_each_release() {
+        let shown = |fields: &[(&str, &str)]| {
+            let mut desc = asked(&[&[("cpus_per_tres", "gres:gpu:3")], fields].concat());
+            desc.min_cpus = Some(1);
+            by_release(&desc, "min_cpus")
+        };
+        let gpus = shown(&[("tres_per_job", "gres:gpu:a:2,gres:gpu:b")]);
+        assert_eq!(gpus, [["1"; 4], ["9"; 4]].concat());
+        for (fields, cpus) in [
+            ([("tres_per_node", "gres:gpu:2"), ("min_nodes", "2")].as_slice(), "12"),
+            (&[("tres_per_node", "gres:nic:4,gres:gpu")], "3"),
+            (&[("tres_per_job", "gres:gpu:1"), ("num_tasks", "9")], "9"),
+            (&[("tres_per_task", "gres:gpu:2"), ("num_tasks", "3")], "18"),
+            (&[("tres_per_socket", "gres:gpu:1"), ("sockets_per_node", "2")], "6"),
+            (&[("tres_per_job", "gres:gpu:4"), ("tres_per_node", "gres:gpu:2")], "12"),
+            (&[("tres_per_node", "gres:nic:4")], "1"),
+        ] {
+            assert_eq!(shown(fields)[7], cpus, "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn a_change_is_of_nobody_since_24_11() {
+        let changed = JobDescriptor { group_id: NO_VAL, ..JobDescriptor::default() };
+        let shown = by_release(&changed, "group_id");
+        assert_eq!(shown, [["4294967294"; 4], ["99"; 4]].concat());
+        let submitted = JobDescriptor { group_id: 5, ..JobDescriptor::default() };
+        assert_eq!(by_release(&submitted, "group_id"), ["5"; 8]);
     }
 
     #[test]
@@ -528,7 +610,7 @@ mod tests {
             ("mem_per_tres", "gres:gpu:2"),
             ("ntasks_per_node", "2"),
         ]);
-        let fixed = JobDescriptor { min_nodes: Some(2), ..asked.clone() };
+        let fixed = JobDescriptor { min_nodes: Some(2), group_id: NO_VAL, ..asked.clone() };
         let asked = JobDescriptor { num_tasks: Some(5), ..asked };
         for (at, release) in Release::ALL.iter().enumerate().skip(1) {
             let before = Release::ALL[at - 1];

@@ -8,11 +8,18 @@ local fields = {
 @FIELDS@
 }
 
+-- The names of slurm, which are recorded for a script that asks for it.
+local names = {
+@NAMES@
+}
+
 local function shown(value)
     if type(value) == "number" then
         return string.format("%.14g", value)
     elseif type(value) == "table" then
         return "a table"
+    elseif type(value) == "function" then
+        return "a function"
     end
     return tostring(value)
 end
@@ -25,12 +32,15 @@ local function record(when, description)
     for _, name in ipairs({ "SITE_MARK", "HOME", "ADDED" }) do
         file:write(when, "\tenvironment.", name, "\t", shown(description.environment[name]), "\n")
     end
+    for _, name in ipairs(policy_shows_names and names or {}) do
+        file:write(when, "\tslurm.", name, "\t", shown(slurm[name]), "\n")
+    end
     file:close()
 end
 
 -- A script that decides about changes of jobs has no function for submissions, and accepts them.
 function decide(name, description, ...)
-    policy_submit, policy_modify = nil, nil
+    policy_submit, policy_modify, policy_shows_names = nil, nil, nil
     dofile(directory .. "/policy.lua")
     if _G[name] == nil then
         return slurm.SUCCESS

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use jobtap_core::slurm::{FIELDS, Release};
+use jobtap_core::slurm::errno::ERRORS;
+use jobtap_core::slurm::{CONSTANTS, FIELDS, FUNCTIONS, Release};
 use jobtap_tests::Output;
 
 use super::pairs::folder;
@@ -23,8 +24,10 @@ pub(crate) struct Observed {
 impl Observed {
     /// Reads the output of `sbatch`, which has its name before each line, and the record of the driver.
     pub(crate) fn new(output: &Output, record: &Path) -> Self {
-        let lines = output.stderr.lines();
-        Self::with_lines(output, lines.map(str::to_owned).collect(), record)
+        // Newer releases refuse a job with the place in the script. 22.05 begins warnings with a capital.
+        let directory = record.parent().unwrap_or(record).to_string_lossy();
+        let stderr = output.stderr.replace(&*directory, "").replace(": Warning: ", ": warning: ");
+        Self::with_lines(output, stderr.lines().map(str::to_owned).collect(), record)
     }
 
     /// Reads the output of a command that changes a job. Only the reason of a refusal is compared, without the
@@ -51,10 +54,22 @@ impl Observed {
     }
 }
 
-/// The `job_submit.lua` that runs the script of a pair and records the fields that Slurm 22.05 knows.
-pub(crate) fn driver(directory: &Path) -> String {
+/// The fields of the description that the driver records.
+pub(crate) fn fields(release: Release) -> impl Iterator<Item = &'static str> {
+    // slurmctld 24.11.5 crashes where a script reads it for a user without an association.
+    let crashes = move |name: &str| name == "assoc_qos" && release == Release::V24_11;
+    let readable = FIELDS.iter().filter(move |field| field.readable.has(release));
+    readable.map(|field| field.name).filter(move |name| !crashes(name))
+}
+
+/// The `job_submit.lua` that runs the script of a pair and records what Slurm of this release knows.
+pub(crate) fn driver(directory: &Path, release: Release) -> String {
     let text = fs::read_to_string(folder().join("driver.lua")).unwrap();
-    let readable = FIELDS.iter().filter(|field| field.readable.has(Release::V22_05));
-    let names: String = readable.map(|field| format!("    \"{}\",\n", field.name)).collect();
-    text.replace("@DIRECTORY@", &directory.to_string_lossy()).replace("@FIELDS@\n", &names)
+    let list = |name: &str| format!("    \"{name}\",\n");
+    // Also those of other releases, which must be absent in both.
+    let names = CONSTANTS.iter().map(|of| of.name).chain(ERRORS.iter().map(|of| of.name));
+    let names: String = names.chain(FUNCTIONS.iter().map(|of| of.name)).map(list).collect();
+    text.replace("@DIRECTORY@", &directory.to_string_lossy())
+        .replace("@FIELDS@\n", &fields(release).map(list).collect::<String>())
+        .replace("@NAMES@\n", &names)
 }

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use jobtap_core::slurm::Release;
+use jobtap_core::slurm::shown::FAILURE_REFUSES;
 use jobtap_tests::{Manager, Output, jobtap, run, temporary};
 use tempfile::TempDir;
 
@@ -15,11 +17,12 @@ pub(crate) struct Ours {
 impl Ours {
     /// Starts a manager with the partitions of [`Slurm`](jobtap_tests::slurm::Slurm) as queues. Its `job_submit.lua` is
     /// what `script` returns for the directory of that file.
-    pub(crate) fn start(script: impl FnOnce(&Path) -> String) -> Self {
+    pub(crate) fn start(release: Release, script: impl FnOnce(&Path) -> String) -> Self {
         let dir = temporary();
         let file = dir.path().join("job_submit.lua");
         fs::write(&file, script(dir.path())).unwrap();
-        // As in Slurm 22.05, a script that fails at run time accepts the job.
+        // What a script that fails at run time does to the job.
+        let on_error = if release < FAILURE_REFUSES { "accept" } else { "reject" };
         let config = format!(
             "[queues.batch]\n\
              [queues.debug.policy.limits]\n\
@@ -32,8 +35,8 @@ impl Ours {
              plugins = [{{ load = \"lua\" }}]\n\
              [plugins.lua]\n\
              script = \"{}\"\n\
-             on_error = \"accept\"\n\
-             slurm-version = \"22.05\"\n",
+             on_error = \"{on_error}\"\n\
+             slurm-version = \"{release}\"\n",
             file.display()
         );
         let manager = Manager::start_with(jobtap(), &config);

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
+use jobtap_core::slurm::Releases;
+
 /// A script and one of its requests.
 pub(crate) struct Pair {
     /// The script's file.
@@ -13,6 +15,8 @@ pub(crate) struct Pair {
     /// Only the fields and the messages are compared: the request names something that the Slurm of the test doesn't
     /// have, such as a reservation, which it refuses after the script.
     pub(crate) only_fields: bool,
+    /// The releases whose `sbatch` takes these words.
+    pub(crate) releases: Releases,
 }
 
 /// What is asked of both managers.
@@ -43,6 +47,10 @@ fn of_script(script: PathBuf) -> Vec<Pair> {
     let all = |words: &str| words.split_whitespace().map(str::to_owned).collect();
     let pair = |line: &str| {
         let (kind, words) = line.strip_prefix("-- ")?.split_once(": ")?;
+        let (kind, releases) = match kind.split_once(" until ") {
+            Some((kind, last)) => (kind, Releases::until(last.parse().unwrap())),
+            None => (kind, Releases::ALL),
+        };
         let (kind, only_fields) = match kind.strip_suffix(" (fields)") {
             Some(kind) => (kind, true),
             None => (kind, false),
@@ -55,7 +63,7 @@ fn of_script(script: PathBuf) -> Vec<Pair> {
             _ => return None,
         };
         let name = format!("{name}: {words}");
-        Some(Pair { script: script.clone(), name, request, only_fields })
+        Some(Pair { script: script.clone(), name, request, only_fields, releases })
     };
     text.lines().filter_map(pair).collect()
 }

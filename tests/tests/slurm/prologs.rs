@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use jobtap_tests::slurm::Slurm;
+use jobtap_tests::slurm::{Installation, Slurm};
 use jobtap_tests::{Manager, jobtap, run, temporary, until};
 
 const CONTEXTS: [&str; 4] =
@@ -138,8 +138,8 @@ fn ours(conf: &str) -> Vec<Variables> {
 
 #[test]
 fn scripts_are_told_what_a_real_slurm_tells_them() {
-    if !Slurm::has_nodes() {
-        eprintln!("skipped: slurmctld, slurmd, sbatch or munged is not installed");
+    if let Some(missing) = Installation::system().missing() {
+        eprintln!("skipped: there is no {missing}");
         return;
     }
     let theirs = theirs();

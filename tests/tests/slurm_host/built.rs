@@ -48,8 +48,12 @@ pub(crate) struct Built {
 impl Built {
     /// Copies the file to where `PluginDir` finds it; `etc` is the directory of slurm.conf.
     pub(crate) fn put(&self, etc: &Path) {
-        let name = self.path.file_name().unwrap();
-        fs::copy(&self.path, etc.join("../plugins").join(name)).unwrap();
+        self.put_into(&etc.join("../plugins"));
+    }
+
+    /// Copies the file into this directory.
+    pub(crate) fn put_into(&self, directory: &Path) {
+        fs::copy(&self.path, directory.join(self.path.file_name().unwrap())).unwrap();
     }
 }
 

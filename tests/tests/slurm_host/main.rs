@@ -28,6 +28,7 @@ mod canary;
 mod job_submit;
 mod prep;
 mod public;
+mod upgrade;
 
 use jobtap_tests::slurm::Installation;
 

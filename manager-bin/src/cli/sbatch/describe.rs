@@ -312,7 +312,7 @@ impl Request {
             && self.nodes.is_some()
         {
             let text = format!("can't run {tasks} processes on {least} nodes");
-            self.warnings.push(format!("Warning: {text}, setting nnodes to {tasks}"));
+            self.warnings.push(format!("warning: {text}, setting nnodes to {tasks}"));
             nodes = Some((tasks, most.map(|most| most.min(tasks))));
         }
         desc.min_nodes = nodes.map(|(least, _)| least);
@@ -337,6 +337,14 @@ impl Request {
             Some(1) => desc.min_nodes.unwrap_or(1).max(1),
             _ => tasks.saturating_mul(desc.cpus_per_task.unwrap_or(1).into()),
         });
+        // Those of its GPUs, which `min_cpus` doesn't have.
+        let of_gpus = || {
+            let count = |list: &Option<String>| -> Option<u16> {
+                list.as_deref()?.rsplit(':').next()?.parse().ok()
+            };
+            count(&desc.cpus_per_tres)?.checked_mul(count(&desc.tres_per_task)?)
+        };
+        desc.cpus_per_task = desc.cpus_per_task.or_else(of_gpus);
         Ok(())
     }
 }
@@ -655,6 +663,18 @@ mod tests {
         assert_eq!(sizes("-w n[1-3]"), (Some(3), None, None, Some(3)));
         assert_eq!(sizes("-N4 -n2"), (Some(2), Some(2), Some(2), Some(2)));
         assert_eq!(request("-N4 -n2").unwrap().warnings.len(), 1);
+    }
+
+    #[test]
+    fn the_cpus_of_a_task_follow_from_those_of_its_gpus() {
+        let cpus = |options: &str| {
+            let desc = desc(options);
+            (desc.cpus_per_task, desc.shown_in(slurm::Release::V26_05).min_cpus)
+        };
+        assert_eq!(cpus("-n3 --cpus-per-gpu=3 --gpus-per-task=2"), (Some(6), Some(18)));
+        assert_eq!(cpus("-n3 --cpus-per-gpu=3 --gpus-per-task=a100:2"), (Some(6), Some(18)));
+        assert_eq!(cpus("-n3 --cpus-per-gpu=3 --gpus=2"), (None, Some(6)));
+        assert_eq!(cpus("-n3 --gpus-per-task=2"), (None, Some(3)));
     }
 
     #[test]

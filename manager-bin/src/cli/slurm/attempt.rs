@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use jobtap_builtins::lua::{OnError, Options, Script, Surroundings, Verdict, Version};
 use jobtap_core::engine::Requester;
 use jobtap_core::slurm::{
-    Environment, Field, JobDescriptor, JobRecord, Kind, Partition, Release, SetError, Value,
+    Environment, Field, JobDescriptor, JobRecord, Kind, NO_VAL, Partition, Release, SetError, Value,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -87,9 +87,13 @@ pub(super) fn attempt(args: &TryArgs, requester: Requester) -> Result<(String, b
     };
     let uid = args.uid();
     let Requester { name: user_name, group, host: alloc_node, .. } = requester;
-    let group_id = group.unwrap_or(0);
+    // A change is described without its user.
+    let (user_id, group_id) = match args.modify {
+        true => (NO_VAL, NO_VAL),
+        false => (uid, group.unwrap_or(0)),
+    };
     let default = JobDescriptor::default();
-    let mut before = JobDescriptor { user_id: uid, user_name, group_id, alloc_node, ..default };
+    let mut before = JobDescriptor { user_id, user_name, group_id, alloc_node, ..default };
     for spec in &args.job {
         before = described(before, spec)?;
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jobtap_core::slurm::shown::{CHANGES, FAILURE_REFUSES};
 use jobtap_core::slurm::{
-    CONSTANTS, FUNCTIONS, Field, JobDescriptor, JobRecord, Partition, Release, errno,
+    CONSTANTS, FUNCTIONS, Field, JobDescriptor, JobRecord, Kind, Partition, Release, errno,
 };
 
 use super::uses::{Object, Place, Places, Uses};
@@ -51,6 +51,21 @@ pub(super) fn changes(uses: &Uses, from: Release, to: Release) -> Changes {
             "a script that fails at run time accepts the job up to 25.11, and refuses it since {FAILURE_REFUSES}"
         );
         changes.insert((None, rule));
+        for ((object, name), places) in &uses.maybe_nil {
+            let is_text = match object {
+                Object::Description => {
+                    let field = Field::find(JobDescriptor::FIELDS, name);
+                    field.is_some_and(|field| field.kind == Kind::Text && field.writable.has(to))
+                }
+                Object::Environment => true,
+                _ => false,
+            };
+            if is_text {
+                let text =
+                    format!("{object}.{name}: nil fails here, which accepts the job up to 25.11");
+                add(&mut changes, places, &text);
+            }
+        }
         for name in ["error", "assert"] {
             let places = uses.called.get(name).into_iter().flatten();
             changes.extend(
@@ -60,9 +75,7 @@ pub(super) fn changes(uses: &Uses, from: Release, to: Release) -> Changes {
             );
         }
     }
-    let tells = ["log_user", "user_msg"].iter();
-    let mut tells = tells.map(|name| (Object::Slurm, (*name).to_owned()));
-    if between(MODIFY_TELLS) && tells.any(|name| uses.fields.contains_key(&name)) {
+    if between(MODIFY_TELLS) && uses.modify_tells {
         let text = format!("messages of slurm_job_modify reach the user since {MODIFY_TELLS}");
         changes.insert((None, text));
     }
@@ -179,8 +192,26 @@ mod tests {
     }
 
     #[test]
+    fn a_value_that_may_be_nil_is_named() {
+        let nil = "1: job_desc.qos: nil fails here, which accepts the job up to 25.11";
+        for (body, is_named) in [
+            ("local t = {} job_desc.qos = t[job_desc.account]", true),
+            ("job_desc.qos = job_desc.account and job_desc.account:lower()", true),
+            ("local t = {} job_desc.qos = t[job_desc.account] or 'normal'", false),
+            ("job_desc.qos = job_desc.account and 'a' or 'b'", false),
+            ("local t = {} if t[job_desc.name] then job_desc.qos = t[job_desc.name] end", false),
+            ("local t = {} job_desc.qos = 'a' .. t[job_desc.name]", false),
+            ("local t = {} job_desc.qos = t[job_desc.name] .. 'a'", false),
+            ("local t = {} job_desc.min_nodes = t[job_desc.name]", false),
+        ] {
+            let found = changed(body, Release::V25_11, Release::V26_05);
+            assert_eq!(found.contains(&nil.to_owned()), is_named, "{body}: {found:?}");
+        }
+    }
+
+    #[test]
     fn failures_and_messages_change_with_the_release() {
-        let body = "slurm.log_user('x') error('broken')";
+        let body = "error('broken') end function slurm_job_modify() slurm.log_user('x')";
         assert_eq!(
             changed(body, Release::V22_05, Release::V26_05),
             [

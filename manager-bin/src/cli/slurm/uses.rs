@@ -74,6 +74,8 @@ pub(super) struct Uses {
     pub(super) fields: BTreeMap<(Object, String), Places>,
     /// Literals that are written to fields.
     pub(super) literals: BTreeMap<(Object, String, Literal), BTreeSet<Place>>,
+    /// Fields to which a value is written that may be nil, without an earlier look at it.
+    pub(super) maybe_nil: BTreeMap<(Object, String), BTreeSet<Place>>,
     /// Fields whose name is computed.
     pub(super) computed: BTreeSet<(Object, Place)>,
     /// Functions that the script calls without defining them, such as `unpack` and `os.exit`.
@@ -86,6 +88,8 @@ pub(super) struct Uses {
     pub(super) modules: ByName,
     /// Members of modules that the manager serves, by the name of the module.
     pub(super) members: BTreeMap<(String, String), BTreeSet<Place>>,
+    /// Whether `slurm_job_modify` may send messages to the user.
+    pub(super) modify_tells: bool,
     /// Texts of the script.
     pub(super) texts: ByName,
     /// Where the reading of a file has ended before its end.

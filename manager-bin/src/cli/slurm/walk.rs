@@ -6,6 +6,7 @@
 //! followed counts as unknown, so that nothing is said about it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use jobtap_builtins::lua::MODULES;
 use jobtap_builtins::lua::token::{Kind, Tokens};
@@ -54,6 +55,10 @@ struct Facts {
     members: BTreeMap<(Id, String), Values>,
     parameters: BTreeMap<Id, Vec<Variable>>,
     returned: BTreeMap<Id, Values>,
+    /// A function or file, and one that it calls or passes to another.
+    calls: BTreeSet<(Id, Id)>,
+    /// The functions and files that name the functions for messages.
+    telling: BTreeSet<Id>,
     uses: Uses,
 }
 
@@ -62,6 +67,9 @@ const ENTRIES: [(&str, [Option<Object>; 3]); 2] = [
     ("slurm_job_submit", [Some(Object::Description), Some(Object::Partitions), None]),
     ("slurm_job_modify", [Some(Object::Description), Some(Object::Job), Some(Object::Partitions)]),
 ];
+
+/// The functions of `slurm` that send messages to the user.
+const MESSAGES: [&str; 2] = ["log_user", "user_msg"];
 
 /// How deep expressions and blocks may nest. Lua itself takes no more.
 const DEEPEST: usize = 200;
@@ -97,7 +105,20 @@ impl Facts {
         let of_script =
             |path: &str| path.split('.').next().is_some_and(|global| assigned.contains(global));
         uses.called.retain(|path, _| !of_script(path));
+        facts.uses.modify_tells = facts.tells("slurm_job_modify");
         facts
+    }
+
+    /// Whether a function may send messages. What a file as a whole names may be called from everywhere.
+    fn tells(&self, name: &str) -> bool {
+        let own = |value: Value| if let Value::Own(id) = value { Some(id) } else { None };
+        let mut open: Vec<Id> = self.global(name).into_iter().filter_map(own).collect();
+        let mut seen: BTreeSet<Id> = open.iter().copied().collect();
+        while let Some(function) = open.pop() {
+            let called = self.calls.iter().filter(|(caller, _)| *caller == function);
+            open.extend(called.map(|(_, called)| *called).filter(|called| seen.insert(*called)));
+        }
+        self.telling.iter().any(|id| seen.contains(id) || id.1 == CHUNK)
     }
 
     /// A number that grows with each fact.
@@ -450,6 +471,7 @@ impl<'t, 's> Walk<'t, 's> {
     }
 
     fn assignment_or_call(&mut self) -> Option<()> {
+        let start = self.at;
         let first = self.chain()?;
         if first.is_call {
             return Some(());
@@ -460,13 +482,59 @@ impl<'t, 's> Walk<'t, 's> {
         }
         self.expect("=")?;
         let literal = self.literal();
+        let value = self.at;
         let values = self.expressions()?;
+        if let [target] = targets.as_slice() {
+            self.note_nil(target, start, value);
+        }
         let mut values = values.into_iter();
         for (index, target) in targets.iter().enumerate() {
             let literal = literal.clone().filter(|_| index == 0);
             self.write(target, &values.next().unwrap_or_default(), literal);
         }
         Some(())
+    }
+
+    /// Notes a write of `t[key]`, or of `job.field and ..`, if the text of the function up to there doesn't have the
+    /// same index, such as in a condition. The statement begins at `start`, its value at `value`.
+    fn note_nil(&mut self, target: &Chain, start: usize, value: usize) {
+        let Some(Access { owners, key: Key::Name(field), at }) = &target.access else {
+            return;
+        };
+        let end = std::mem::replace(&mut self.at, value);
+        let read = self.chain();
+        let after = std::mem::replace(&mut self.at, end);
+        let Some(access) = read.and_then(|read| read.access) else { return };
+        let is_owner = |of: fn(&Value) -> bool| access.owners.iter().any(of);
+        let of_table =
+            matches!(access.key, Key::Computed) && is_owner(|owner| matches!(owner, Value::Own(_)));
+        let of_request = self.tokens.is(after, "and")
+            && is_owner(|owner| matches!(owner, Value::Object(Object::Description)));
+        let has_other = (after..end).any(|index| self.tokens.is(index, "or"));
+        let is_whole = after == end || self.tokens.is(after, "and");
+        if (of_table || of_request)
+            && is_whole
+            && !has_other
+            && !self.is_before(start, value..after)
+        {
+            let place = self.place(*at);
+            for owner in owners {
+                if let Value::Object(object) = owner {
+                    let written = (*object, field.clone());
+                    self.facts.uses.maybe_nil.entry(written).or_default().insert(place);
+                }
+            }
+        }
+    }
+
+    /// Whether the function has the same tokens before a place.
+    fn is_before(&self, place: usize, tokens: Range<usize>) -> bool {
+        let begin = self.functions.last().map_or(0, |(_, at)| if *at == CHUNK { 0 } else { *at });
+        let bytes = |at: usize| self.tokens.get(at).map(|_| self.tokens.bytes(at));
+        let is_same = |at: usize| {
+            tokens.clone().all(|index| bytes(at + index - tokens.start) == bytes(index))
+        };
+        (begin..place.saturating_sub(tokens.len())).any(is_same)
     }
 
     /// The literal that a whole value consists of.
@@ -579,6 +647,9 @@ impl<'t, 's> Walk<'t, 's> {
                 Some(Object::Environment)
             }
             (object, Key::Name(key)) => {
+                if object == Object::Slurm && MESSAGES.contains(&key.as_str()) {
+                    self.facts.telling.extend(self.functions.last());
+                }
                 let places = self.facts.uses.fields.entry((object, key.clone())).or_default();
                 places.read.insert(place);
                 None
@@ -736,7 +807,8 @@ impl<'t, 's> Walk<'t, 's> {
             } else if self.skip(":") {
                 let (key, at) = self.name()?;
                 let method = Access { owners: owners.clone(), key: Key::Name(key.to_owned()), at };
-                let is_own = |owner: &Value| !matches!(owner, Value::Object(_));
+                // The members of Lua's own tables with methods are texts and files, such as `package.path`.
+                let is_own = |owner: &Value| !matches!(owner, Value::Object(_) | Value::Library(_));
                 let functions =
                     if owners.iter().all(is_own) { self.read(&method) } else { Values::new() };
                 let arguments = self.arguments(vec![owners])?;
@@ -775,6 +847,11 @@ impl<'t, 's> Walk<'t, 's> {
     /// What a call may return. `at` is the token before its first argument.
     fn call(&mut self, functions: &Values, arguments: &[Values], at: usize) -> Values {
         let mut returned = Values::new();
+        for value in functions.iter().chain(arguments.iter().flatten()) {
+            if let (Value::Own(id), Some(caller)) = (value, self.functions.last()) {
+                self.facts.calls.insert((*caller, *id));
+            }
+        }
         for function in functions {
             match function {
                 Value::Own(id) => {
@@ -840,6 +917,27 @@ mod tests {
             format!("{name}{}", if places.written.is_empty() { "" } else { "=" })
         };
         of.map(shown).collect()
+    }
+
+    #[test]
+    fn a_method_of_a_text_of_lua_is_no_function_of_its_library() {
+        let uses = used("local d = package.path:match('^[^;]*') io.stdout:write(d)");
+        assert!(uses.called.is_empty(), "{:?}", uses.called);
+    }
+
+    #[test]
+    fn messages_of_changes_are_followed_through_calls() {
+        let submit = "local function tell(x) slurm.log_user(x) end
+             function slurm_job_submit() tell('a') end";
+        for (rest, tells) in [
+            ("function slurm_job_modify() return 0 end", false),
+            ("function slurm_job_modify() tell('b') end", true),
+            ("local function f() tell('b') end function slurm_job_modify() pcall(f) end", true),
+            ("local say = slurm.user_msg function slurm_job_modify() say('b') end", true),
+            ("slurm_job_modify = slurm_job_submit", true),
+        ] {
+            assert_eq!(used(&format!("{submit} {rest}")).modify_tells, tells, "{rest}");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ local names = {
     "MAIL_JOB_TIME890", "MEM_PER_CPU", "NICE_OFFSET", "NO_KILL_INV_DEP", "NO_VAL", "NO_VAL16",
     "NO_VAL64", "NO_VAL8", "SHARED_FORCE", "SPREAD_JOB", "SUCCESS", "USE_MIN_NODES",
 }
+policy_shows_names = true
 function policy_submit(job)
     for _, name in ipairs(names) do
         slurm.log_user("%s %.0f", name, slurm[name])

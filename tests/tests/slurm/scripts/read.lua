@@ -13,7 +13,7 @@
 -- request (fields): --hint=nomultithread --wrap true
 -- request (fields): --hint=memory_bound --wrap true
 -- request (fields): --hint=multithread --wrap true
--- request (fields): --power=level --wrap true
+-- request (fields) until 23.11: --power=level --wrap true
 -- request (fields): --get-user-env --propagate=NONE --profile=all --wrap true
 -- request: -N 1 --wrap true
 -- request: -N 1-1 -n 2 --wrap true
@@ -27,6 +27,14 @@
 -- request: --gpus-per-task=1 -n 2 --wrap true
 -- request: --cpus-per-gpu=3 --gpus=1 --wrap true
 -- request: --mem-per-gpu=1G --gpus=1 --wrap true
+-- request (fields): --cpus-per-gpu=3 --gpus-per-node=2 -N 2 --wrap true
+-- request (fields): --cpus-per-gpu=3 --gpus-per-task=2 -n 3 --wrap true
+-- request (fields): --cpus-per-gpu=3 --gpus=1 -n 9 --wrap true
+-- request (fields): --gpus-per-task=2 -n 3 -c 2 --wrap true
+-- request (fields): --gpus-per-socket=2 --sockets-per-node=1 --wrap true
+-- request (fields): -n 5 --ntasks-per-node=2 --wrap true
+-- request (fields): -N 2-2 --ntasks-per-node=24 --wrap true
+-- request (fields): --cpu-freq=medium-high:ondemand --wrap true
 -- request: --exclusive --wrap true
 -- request: --oversubscribe --wrap true
 -- request: --comment=hello --wrap true
