@@ -395,7 +395,7 @@ impl Shepherd {
     fn signal_as_far_as(&mut self, id: JobId, signal: Signal, reach: Reach) {
         match reach {
             Reach::Group => self.signal(id, signal),
-            Reach::Steps => drop(self.signal_steps(id, signal)),
+            Reach::Steps => self.signal_steps(id, signal),
             Reach::Task => {
                 let tasks = self.jobs.get(&id).filter(|job| !job.has_ended());
                 let tasks = tasks.into_iter().flat_map(|job| job.tasks.running());

@@ -51,6 +51,7 @@ fn context<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
 /// A job's processes, output and events.
 pub(super) struct Job {
     pub(super) id: JobId,
+    pub(super) userid: u32,
     nodes: Vec<NodeTasks>,
     taskmap: TaskMap,
     /// The name of the command, for messages.
@@ -81,6 +82,7 @@ impl Job {
     pub(super) fn new(job: &StartJob, outbox: Option<UnboundedSender<ShepherdMessage>>) -> Self {
         Self {
             id: job.id,
+            userid: job.userid,
             nodes: job.nodes.clone(),
             taskmap: job.taskmap.clone(),
             program: program(&job.command),

@@ -7,6 +7,7 @@
 
 use std::fs;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -48,10 +49,20 @@ impl Shepherd {
     }
 
     /// Sends a signal to the processes of jobs that managers inside of this job run. These managers have shepherds of
-    /// their own. Returns the number of processes.
-    pub(in crate::exec::shepherd) fn signal_steps(&self, id: JobId, signal: Signal) -> usize {
-        signal_all(signal, |pid| self.enclosing_job_of(pid) == Some(id))
+    /// their own.
+    pub(in crate::exec::shepherd) fn signal_steps(&self, id: JobId, signal: Signal) {
+        let Some(job) = self.jobs.get(&id).filter(|job| !job.has_ended()) else { return };
+        // The environment is the user's to write, so it can't say whose process it is. Looking at the owner first also
+        // spares reading the environments of all processes of the host.
+        let is_step = |pid| is_owned_by(pid, job.userid) && self.enclosing_job_of(pid) == Some(id);
+        signal_all(signal, is_step);
     }
+}
+
+/// Whether a process runs as this user, and not a program that has the rights of another one, such as `sudo`.
+fn is_owned_by(pid: Pid, userid: u32) -> bool {
+    let process = fs::metadata(format!("/proc/{}", pid.as_raw_nonzero()));
+    process.is_ok_and(|process| process.uid() == userid)
 }
 
 /// Sends a signal to all processes that `is_meant` accepts, whoever their parents are. Returns the number of processes.
@@ -64,4 +75,19 @@ fn signal_all(signal: Signal, is_meant: impl Fn(Pid) -> bool) -> usize {
     // It may have ended meanwhile.
     let send = |process: OwnedFd| pidfd_send_signal(process, signal).unwrap_or_default();
     processes.map(send).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::{geteuid, getpid};
+
+    use super::*;
+
+    #[test]
+    fn a_process_is_owned_by_the_user_that_it_runs_as() {
+        let own = geteuid().as_raw();
+        assert!(is_owned_by(getpid(), own));
+        assert!(!is_owned_by(getpid(), own + 1));
+        assert!(!is_owned_by(Pid::from_raw(i32::MAX).unwrap(), own));
+    }
 }
