@@ -111,7 +111,9 @@ impl Mirror {
 
     /// Removes a job, and aborts the work of asynchronous handlers on it.
     pub fn remove(&mut self, id: JobId) {
-        super::dispatch::async_work::abort_all(&mut self.jobs, id);
+        if let Some(record) = self.jobs.get_mut(id) {
+            super::dispatch::async_work::abort_all(record);
+        }
         self.jobs.remove(id);
     }
 

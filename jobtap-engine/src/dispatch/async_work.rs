@@ -6,7 +6,7 @@ use crate::api::{Effect, Effects};
 use crate::core::Core;
 use crate::host::{BlockingCommand, JobWork, PluginKey, ProcessCommand, RemoteWork};
 use crate::job::{JobId, State};
-use crate::jobs::{Jobs, Running};
+use crate::jobs::{Jobs, Record, Running};
 use crate::plugin::Perilog;
 
 /// Starts the work of an asynchronous handler, once its events are durable.
@@ -82,11 +82,9 @@ pub(crate) fn abort_of(jobs: &mut Jobs, id: JobId, closed: &[PluginKey]) {
 }
 
 /// Aborts all work on a job that is inactive or rejected.
-pub(crate) fn abort_all(jobs: &mut Jobs, id: JobId) {
-    if let Some(record) = jobs.get_mut(id) {
-        for running in record.async_work.running.drain(..) {
-            running.abort.abort();
-        }
+pub(crate) fn abort_all(record: &mut Record) {
+    for running in record.async_work.running.drain(..) {
+        running.abort.abort();
     }
 }
 

@@ -39,16 +39,20 @@ pub(crate) fn begin_prologs(
     plugins: &Plugins,
     id: JobId,
 ) -> bool {
-    let stack = &plugins.stack;
     let (controller, nodes) = (TopicId::SlurmPrologSlurmctld, TopicId::SlurmProlog);
+    let handles = |topic| plugins.stack.handles(topic);
+    let (has_controller, has_nodes) = (handles(controller), handles(nodes));
+    if !has_controller && !has_nodes {
+        return false;
+    }
     let Some(record) = jobs.get_mut(id) else { return false };
     let stage = record.execution.prep;
-    if stage == PrepStage::None && stack.handles(controller) {
+    if stage == PrepStage::None && has_controller {
         record.execution.prep = PrepStage::Controller;
         call(agenda, jobs, plugins, id, &[controller]);
         return true;
     }
-    if stage < PrepStage::Nodes && stack.handles(nodes) {
+    if stage < PrepStage::Nodes && has_nodes {
         record.execution.prep = PrepStage::Nodes;
         call(agenda, jobs, plugins, id, &[nodes]);
         return true;
@@ -65,10 +69,11 @@ pub(crate) fn begin_epilogs(
     id: JobId,
 ) -> bool {
     let topics = [TopicId::SlurmEpilogSlurmctld, TopicId::SlurmEpilog];
-    let handled = topics.iter().any(|topic| plugins.stack.handles(*topic));
+    if !topics.iter().any(|topic| plugins.stack.handles(*topic)) {
+        return false;
+    }
     let Some(record) = jobs.get_mut(id) else { return false };
-    if !handled
-        || record.execution.prep == PrepStage::Epilogs
+    if record.execution.prep == PrepStage::Epilogs
         || record.job.resources().is_none()
         || !record.allocation.is_allocated()
     {

@@ -64,10 +64,10 @@ fn act_in_sched(turn: &mut Turn, jobs: &mut Jobs, alloc: &mut Allocation, id: Jo
 /// Executes the job once no prolog is open.
 fn act_in_run(core: &mut Core, id: JobId) {
     let Core { turn, jobs, plugins, alloc, timers, exec, .. } = core;
-    schedule::dequeue(jobs, alloc, id);
-    let Some(record) = jobs.get(id) else {
+    let Some(record) = jobs.get_mut(id) else {
         return;
     };
+    alloc.alloc_queues.remove(record);
     let is_blocked = record.perilogs.is_open(Perilog::Prolog)
         || record.pending_events.contains(&Name::PrologStart);
     if record.execution.phase == Phase::Idle
@@ -82,10 +82,10 @@ fn act_in_run(core: &mut Core, id: JobId) {
 /// Posts `free`, and then `clean`, once the job has no tasks and no perilog is open.
 fn act_in_cleanup(core: &mut Core, id: JobId) {
     let Core { turn, jobs, plugins, alloc, timers, .. } = core;
-    schedule::dequeue(jobs, alloc, id);
     let Some(record) = jobs.get_mut(id) else {
         return;
     };
+    alloc.alloc_queues.remove(record);
     let expiry = record.execution.expiry.take();
     let has_tasks = record.execution.phase.is_open();
     let is_blocked = has_tasks
@@ -120,7 +120,7 @@ fn act_in_inactive(
     };
     record.drop_active_parts();
     let end = record.job.kept().times.inactive().unwrap_or(turn.clock.now);
-    async_work::abort_all(jobs, id);
+    async_work::abort_all(record);
     // The job may have an update whose validation is still awaited.
     plugins.refuse_suspended(&mut turn.agenda, id, "job is inactive");
     // Once only: the action can run again.

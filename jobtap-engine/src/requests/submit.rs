@@ -288,8 +288,8 @@ fn reject(
     if let Some(submitter) = submissions.submitters.remove(&id) {
         refused(turn, jobs, submissions, submitter, invalid(text));
     }
-    async_work::abort_all(jobs, id);
     if let Some(record) = jobs.get_mut(id) {
+        async_work::abort_all(record);
         record.admission = Admission::Rejected;
     }
     // Below `job.destroy`, which still sees the job.
