@@ -131,6 +131,13 @@ fn pending_jobs_of_an_array_are_on_one_line() {
     site.run(&["scancel", &format!("{array}_[1-5]")]).ok();
     until("five have ended", || list(&["-j", &array]).lines().count() == 1);
     assert_eq!(list(&["-j", &array]), format!("{array}_[6] JobHeldUser"));
+    let sparse = site.wrap(&["-H", "-a", "1,3-4,101-199:2"], "true");
+    let shown = |length: &str| {
+        let mut squeue = site.manager.command(["squeue", "-h", "-o", "%i", "-j", &sparse]);
+        run(squeue.env("SLURM_BITSTR_LEN", length)).ok()
+    };
+    assert_eq!(shown("10"), format!("{sparse}_[1,3-4,...]"));
+    assert!(shown("0").ends_with(",197,199]"));
     let account = |words: &[&str]| {
         let words = [&["sacct", "-n", "-P", "-o", "jobid,state"], words].concat();
         site.run(&words).ok().replace(&array, "ARRAY")

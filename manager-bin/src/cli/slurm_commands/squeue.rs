@@ -26,7 +26,7 @@ const COMMAND: &str = "squeue";
     infer_long_args = true,
     disable_help_flag = true,
     after_help = "\
-Variables: SQUEUE_FORMAT, SQUEUE_FORMAT2 (names), SQUEUE_SORT.
+Variables: SQUEUE_FORMAT, SQUEUE_FORMAT2 (names), SQUEUE_SORT, SLURM_BITSTR_LEN.
 Left out: steps (-s), --start, --json, -i, reservations, federations and clusters."
 )]
 pub(crate) struct SqueueArgs {
@@ -297,7 +297,7 @@ const FIELDS: &[Field<JobLine>] = &[
         names: &["arraytaskid"],
         heading: "ARRAY_TASK_ID",
         value: |job| match job.place {
-            _ if !job.pending.is_empty() => job.pending.to_string(),
+            _ if !job.pending.is_empty() => job.pending_indexes(),
             Some(place) => place.index.to_string(),
             None => "N/A".to_owned(),
         },
