@@ -180,6 +180,10 @@ fn scontrol_and_sinfo_show_and_change_nodes() {
     );
     assert_eq!(of(&["-p", "batch", "-o", "%P %F %G"]), "batch* 1/2/1/4 gpu:2");
     assert_eq!(of(&["-R", "-o", "%E %N"]), "worse disk n4");
+    assert_eq!(of(&["-R", "-o", "%P %N"]), "batch* n4");
+    assert_eq!(of(&["-R", "-p", "batch", "-o", "%N"]), "n4");
+    assert_eq!(of(&["-R", "-p", "short"]), "");
+    assert_eq!(of(&["-R", "-n", "n[1-3]"]), "");
     assert_eq!(of(&["-t", "drain", "-p", "batch", "-o", "%n"]), "n4");
     // As Slurm 22.05.8: nodes are on a line if the format shows them alike.
     assert_eq!(of(&["-o", "%N"]), "n[1-4]");
@@ -198,6 +202,8 @@ fn scontrol_and_sinfo_show_and_change_nodes() {
         of(&["-t", "fail", "-p", "short"]).trim_end(),
         "short        up    1:00:00      0    n/a"
     );
+    assert_eq!(of(&["-t", "all", "-o", "%N"]), "n[1-4]");
+    assert_eq!(of(&["-t", "ALL,drain", "-o", "%N"]), "n4");
     let bad = site.run(&["sinfo", "-t", "nope"]);
     assert!(bad.code == 1 && bad.stderr.contains("Bad state string: \"nope\""), "{bad:?}");
     let node = site.run(&["scontrol", "-o", "show", "node", "n4"]).ok();
