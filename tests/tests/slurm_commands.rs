@@ -402,6 +402,11 @@ fn scancel_selects_by_options_and_sends_signals() {
     );
     // As in Slurm, a job that has ended is not a failure.
     assert_eq!(site.run(&["scancel", &two]).code, 0);
+    let unknown = site.run(&["scancel", "-s", "USR1", "999"]);
+    assert!(
+        unknown.code == 1 && unknown.stderr.contains("Kill job error on job id 999: "),
+        "{unknown:?}"
+    );
 }
 
 /// As in Slurm 22.05.8: without -f and -b the shell and what it has started itself get no signal.

@@ -118,6 +118,7 @@ pub(super) async fn lines(client: &Client, jobs: Vec<Value>) -> Result<Vec<JobLi
     let rows: Vec<JobRow<'static>> = rows.collect::<Result<_, _>>().map_err(CliError::failure)?;
     let ids: Vec<JobId> = rows.iter().map(|row| row.id).collect();
     let jobspecs = jobspecs(client, &ids).await;
+    let jobspecs = jobspecs.into_iter().map(Result::ok);
     let lines = rows.into_iter().zip(jobspecs).map(|(row, jobspec)| JobLine {
         row,
         place: jobspec.as_ref().and_then(Place::of_jobspec),
