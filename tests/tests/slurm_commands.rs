@@ -295,6 +295,13 @@ fn scontrol_shows_and_changes_jobs() {
     assert!(show(&job).contains("TimeLimit=00:07:00 "));
     let script = site.run(&["scontrol", "write", "batch_script", &job, "-"]).ok();
     assert!(script.starts_with("#!/bin/sh") && script.ends_with("true"), "{script}");
+    // A pipe gets the bytes of the script.
+    let odd = "printf '\u{1b}[1m\r\u{c}'";
+    let odd_job = site.wrap(&["-H"], odd);
+    let script = site.run(&["scontrol", "write", "batch_script", &odd_job, "-"]).ok();
+    assert!(script.ends_with(odd), "{script:?}");
+    let missing = site.run(&["scontrol", "write", "batch_script", "999", "-"]);
+    assert!(missing.code == 1 && !missing.stderr.contains("no batch script"), "{missing:?}");
     let refused = site.run(&["scontrol", "update", &format!("job={job}"), "foo=3"]);
     assert!(refused.code == 1 && refused.stderr.contains("not supported: foo=3"), "{refused:?}");
     site.run(&["scontrol", "release", &job]).ok();

@@ -2,6 +2,7 @@
 //! epilogs of Slurm call it.
 
 use std::collections::BTreeMap;
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::str::FromStr;
 
@@ -595,14 +596,18 @@ async fn write_script(word: &str, file: &[&str]) -> Result<u8, CliError> {
         let none = || CliError::failure(format!("job {} has no batch script", id.as_u64()));
         let script = script.ok_or_else(none)?;
         let name = match file {
-            ["-"] => {
+            ["-"] if io::stdout().is_terminal() => {
                 session::print(&script)?;
+                continue;
+            }
+            ["-"] => {
+                session::write(&mut io::stdout().lock(), script.as_bytes())?;
                 continue;
             }
             [name] => (*name).to_owned(),
             _ => format!("slurm-{}.sh", id.as_u64()),
         };
-        let failed = |error: std::io::Error| CliError::failure(format!("{name}: {error}"));
+        let failed = |error: io::Error| CliError::failure(format!("{name}: {error}"));
         std::fs::write(&name, script).map_err(failed)?;
         session::print(&format!("batch script for job {} written to {name}\n", id.as_u64()))?;
     }
