@@ -131,6 +131,13 @@ fn pending_jobs_of_an_array_are_on_one_line() {
     site.run(&["scancel", &format!("{array}_[1-5]")]).ok();
     until("five have ended", || list(&["-j", &array]).lines().count() == 1);
     assert_eq!(list(&["-j", &array]), format!("{array}_[6] JobHeldUser"));
+    let sparse = site.wrap(&["-H", "-a", "1,3-4,101-199:2"], "true");
+    let shown = |length: &str| {
+        let mut squeue = site.manager.command(["squeue", "-h", "-o", "%i", "-j", &sparse]);
+        run(squeue.env("SLURM_BITSTR_LEN", length)).ok()
+    };
+    assert_eq!(shown("10"), format!("{sparse}_[1,3-4,...]"));
+    assert!(shown("0").ends_with(",197,199]"));
     let account = |words: &[&str]| {
         let words = [&["sacct", "-n", "-P", "-o", "jobid,state"], words].concat();
         site.run(&words).ok().replace(&array, "ARRAY")
@@ -173,6 +180,10 @@ fn scontrol_and_sinfo_show_and_change_nodes() {
     );
     assert_eq!(of(&["-p", "batch", "-o", "%P %F %G"]), "batch* 1/2/1/4 gpu:2");
     assert_eq!(of(&["-R", "-o", "%E %N"]), "worse disk n4");
+    assert_eq!(of(&["-R", "-o", "%P %N"]), "batch* n4");
+    assert_eq!(of(&["-R", "-p", "batch", "-o", "%N"]), "n4");
+    assert_eq!(of(&["-R", "-p", "short"]), "");
+    assert_eq!(of(&["-R", "-n", "n[1-3]"]), "");
     assert_eq!(of(&["-t", "drain", "-p", "batch", "-o", "%n"]), "n4");
     // As Slurm 22.05.8: nodes are on a line if the format shows them alike.
     assert_eq!(of(&["-o", "%N"]), "n[1-4]");
@@ -191,6 +202,8 @@ fn scontrol_and_sinfo_show_and_change_nodes() {
         of(&["-t", "fail", "-p", "short"]).trim_end(),
         "short        up    1:00:00      0    n/a"
     );
+    assert_eq!(of(&["-t", "all", "-o", "%N"]), "n[1-4]");
+    assert_eq!(of(&["-t", "ALL,drain", "-o", "%N"]), "n4");
     let bad = site.run(&["sinfo", "-t", "nope"]);
     assert!(bad.code == 1 && bad.stderr.contains("Bad state string: \"nope\""), "{bad:?}");
     let node = site.run(&["scontrol", "-o", "show", "node", "n4"]).ok();
@@ -282,6 +295,13 @@ fn scontrol_shows_and_changes_jobs() {
     assert!(show(&job).contains("TimeLimit=00:07:00 "));
     let script = site.run(&["scontrol", "write", "batch_script", &job, "-"]).ok();
     assert!(script.starts_with("#!/bin/sh") && script.ends_with("true"), "{script}");
+    // A pipe gets the bytes of the script.
+    let odd = "printf '\u{1b}[1m\r\u{c}'";
+    let odd_job = site.wrap(&["-H"], odd);
+    let script = site.run(&["scontrol", "write", "batch_script", &odd_job, "-"]).ok();
+    assert!(script.ends_with(odd), "{script:?}");
+    let missing = site.run(&["scontrol", "write", "batch_script", "999", "-"]);
+    assert!(missing.code == 1 && !missing.stderr.contains("no batch script"), "{missing:?}");
     let refused = site.run(&["scontrol", "update", &format!("job={job}"), "foo=3"]);
     assert!(refused.code == 1 && refused.stderr.contains("not supported: foo=3"), "{refused:?}");
     site.run(&["scontrol", "release", &job]).ok();
@@ -389,6 +409,11 @@ fn scancel_selects_by_options_and_sends_signals() {
     );
     // As in Slurm, a job that has ended is not a failure.
     assert_eq!(site.run(&["scancel", &two]).code, 0);
+    let unknown = site.run(&["scancel", "-s", "USR1", "999"]);
+    assert!(
+        unknown.code == 1 && unknown.stderr.contains("Kill job error on job id 999: "),
+        "{unknown:?}"
+    );
 }
 
 /// As in Slurm 22.05.8: without -f and -b the shell and what it has started itself get no signal.

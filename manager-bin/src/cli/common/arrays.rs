@@ -263,17 +263,21 @@ async fn later(client: &Client, first: JobId) -> Vec<JobId> {
 
 /// The places of jobs in their arrays; `None` for a job that is in no array, or that the user may not read.
 async fn places(client: &Client, ids: &[JobId]) -> Vec<Option<Place>> {
-    jobspecs(client, ids).await.iter().map(|jobspec| Place::of_jobspec(jobspec.as_ref()?)).collect()
+    let jobspecs = jobspecs(client, ids).await.into_iter();
+    jobspecs.map(|jobspec| Place::of_jobspec(&jobspec.ok()?)).collect()
 }
 
-/// The jobspecs of jobs with their updates; `None` for a job that the user may not read.
-pub(in crate::cli) async fn jobspecs(client: &Client, ids: &[JobId]) -> Vec<Option<Value>> {
+/// The jobspecs of jobs with their updates. The error of one is that it doesn't exist, or that the user may not read it.
+pub(in crate::cli) async fn jobspecs(
+    client: &Client,
+    ids: &[JobId],
+) -> Vec<Result<Value, CliError>> {
     let mut found = Vec::with_capacity(ids.len());
     for ids in ids.chunks(AT_ONCE) {
         let requests = ids.iter().map(|id| Lookup::key(*id, "jobspec").current());
         for response in client.call_all(requests).await {
-            let text = response.ok().map(|values| values.get("jobspec").to_owned());
-            found.push(text.and_then(|text| serde_json::from_str(&text).ok()));
+            let parse = |text: &str| serde_json::from_str(text).map_err(CliError::failure);
+            found.push(response.map_err(CliError::from).and_then(|v| parse(v.get("jobspec"))));
         }
     }
     found

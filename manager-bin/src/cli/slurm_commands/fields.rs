@@ -241,10 +241,11 @@ fn digits(text: &str) -> usize {
     text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len()
 }
 
-/// Pads or cuts a text.
+/// Pads or cuts a text. Widths of `format!` end at `u16::MAX`.
 fn fit(text: &str, width: usize, right: bool) -> String {
     let text: String = text.chars().take(width).collect();
-    if right { format!("{text:>width$}") } else { format!("{text:<width$}") }
+    let blanks = " ".repeat(width.saturating_sub(text.chars().count()));
+    if right { blanks + &text } else { text + &blanks }
 }
 
 fn width(digits: &str) -> Result<Option<usize>, FormatError> {
@@ -290,6 +291,22 @@ mod tests {
         assert_eq!(format.line(&(1234, "abcdef")), "1234 ab");
         let format = Format::names("jobid:|,name:4/", FIELDS).unwrap();
         assert_eq!(format.line(&(12, "abcdef")), "12|abcd/");
+    }
+
+    /// Formats of the standard library have no width above `u16::MAX`, and panic.
+    #[test]
+    fn an_id_may_be_longer_than_a_width_can_be() {
+        let fields: &'static [Field<String>] = &[Field {
+            letter: 'i',
+            names: &["jobid"],
+            heading: "JOBID",
+            value: |row: &String| row.clone(),
+        }];
+        let long = "1,".repeat(40_000);
+        for format in [Format::letters("%.18i", fields), Format::letters("%18i", fields)] {
+            assert_eq!(format.unwrap().line(&long), long);
+        }
+        assert_eq!(Format::names("jobid", fields).unwrap().line(&long), format!("{long} "));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use jobtap_core::resource::Idset;
 use jobtap_core::slurm::JobDescriptor;
 use serde_json::Value;
 
+use super::names::variable;
 use crate::cli::accounting;
 use crate::cli::common::arrays::{Place, jobspecs};
 use crate::cli::common::message::CliError;
@@ -117,6 +118,7 @@ pub(super) async fn lines(client: &Client, jobs: Vec<Value>) -> Result<Vec<JobLi
     let rows: Vec<JobRow<'static>> = rows.collect::<Result<_, _>>().map_err(CliError::failure)?;
     let ids: Vec<JobId> = rows.iter().map(|row| row.id).collect();
     let jobspecs = jobspecs(client, &ids).await;
+    let jobspecs = jobspecs.into_iter().map(Result::ok);
     let lines = rows.into_iter().zip(jobspecs).map(|(row, jobspec)| JobLine {
         row,
         place: jobspec.as_ref().and_then(Place::of_jobspec),
@@ -150,11 +152,17 @@ impl JobLine {
     pub(super) fn id(&self) -> String {
         match self.place {
             Some(place) if !self.pending.is_empty() => {
-                format!("{}_[{}]", place.array(self.row.id).as_u64(), self.pending)
+                format!("{}_[{}]", place.array(self.row.id).as_u64(), self.pending_indexes())
             }
             Some(place) => place.shown(self.row.id),
             None => self.row.id.as_u64().to_string(),
         }
+    }
+
+    /// The indexes of the pending jobs that the line stands for, as short as `SLURM_BITSTR_LEN` says.
+    pub(super) fn pending_indexes(&self) -> String {
+        let length = variable("SLURM_BITSTR_LEN").and_then(|length| length.parse().ok());
+        indexes(&self.pending, length.unwrap_or(64))
     }
 
     /// A field of the request, or `(null)`.
@@ -235,6 +243,26 @@ impl JobLine {
     }
 }
 
+/// The indexes of an array as Slurm 22.05.8 writes them into `length` bytes, the last of which stays unused; 0 means as
+/// many as they need. Even steps are shown as such from six indexes on.
+fn indexes(all: &Idset, length: usize) -> String {
+    let text = steps(all).unwrap_or_else(|| all.to_string());
+    if length == 0 || text.len() + 3 <= length {
+        return text;
+    }
+    let kept = text.chars().take(length.saturating_sub(4));
+    kept.chain("...".chars()).take(length.saturating_sub(1)).collect()
+}
+
+/// Indexes with the same distance of 2 or more, as `FIRST-LAST:STEP`.
+fn steps(all: &Idset) -> Option<String> {
+    let (first, last) = (all.first()?, all.last()?);
+    let step = all.next_after(first)? - first;
+    let are_even = || all.iter().zip(all.iter().skip(1)).all(|(one, next)| next - one == step);
+    let are_many = all.len() > 5 && last - first > 10;
+    (step > 1 && are_many && are_even()).then(|| format!("{first}-{last}:{step}"))
+}
+
 /// A dependency that isn't satisfied, in Slurm's words if it has some for it.
 fn dependency(text: &str) -> String {
     let schemes = [
@@ -283,6 +311,35 @@ mod tests {
     fn dependencies_have_slurms_words() {
         assert_eq!(dependency("after-success=7"), "afterok:7(unfulfilled)");
         assert_eq!(dependency("begin@12:00"), "begin@12:00");
+    }
+
+    /// As Slurm 22.05.8 prints them.
+    #[test]
+    fn indexes_are_as_short_as_in_slurm() {
+        let shown = |list: &str, length| indexes(&list.parse().unwrap(), length);
+        let list = "1,3,5,10-20,30-31,35,40-50,61,63,65,67,70-80,90-91,95";
+        for (length, wanted) in [
+            (0, list),
+            (1, ""),
+            (3, ".."),
+            (4, "..."),
+            (8, "1,3,..."),
+            (55, "1,3,5,10-20,30-31,35,40-50,61,63,65,67,70-80,90-91,..."),
+            (56, list),
+        ] {
+            assert_eq!(shown(list, length), wanted, "{length}");
+        }
+        for (from, count, step, wanted) in [
+            (1, 5, 10, "1,11,21,31,41"),
+            (1, 6, 10, "1-51:10"),
+            (10, 6, 2, "10,12,14,16,18,20"),
+            (0, 7, 2, "0-12:2"),
+            (4, 9, 1, "4-12"),
+            (100_001, 10_000, 2, "100001-119999:2"),
+        ] {
+            let all: Idset = (0..count).map(|place| from + place * step).collect();
+            assert_eq!(indexes(&all, 64), wanted);
+        }
     }
 
     #[test]

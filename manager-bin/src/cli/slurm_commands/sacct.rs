@@ -131,7 +131,7 @@ pub(crate) fn run(args: SacctArgs) -> ExitCode {
         })?;
         let ids = report.ids();
         let places = jobspecs(&client, &ids).await.into_iter();
-        let places = places.map(|jobspec| jobspec.as_ref().and_then(Place::of_jobspec));
+        let places = places.map(|jobspec| Place::of_jobspec(&jobspec.ok()?));
         let places: HashMap<JobId, Option<Place>> = ids.iter().copied().zip(places).collect();
         report.print(|id| match places.get(&id).copied().flatten() {
             Some(place) => place.shown(id),

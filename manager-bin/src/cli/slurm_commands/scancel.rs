@@ -14,6 +14,7 @@ use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
 use crate::client::Client;
+use crate::rpc::service::Service;
 use crate::rpc::services::job_list::{ALL, Constraint, List};
 use crate::rpc::services::job_manager::{Kill, Raise};
 
@@ -93,47 +94,60 @@ pub(crate) fn run(args: ScancelArgs) -> ExitCode {
             }
         }
         let failed = match args.signal() {
-            None => failures(&client, &ids, |id| Raise::cancel(id, String::new())).await,
+            None => {
+                let cancel = |id: &JobId| (*id, Raise::cancel(*id, String::new()));
+                failures(&client, ids.iter().map(cancel).collect()).await
+            }
             Some((signal, reach)) => {
-                let scripts = match reach {
-                    Reach::Steps => batch_jobs(&client, &ids).await,
-                    _ => ids.clone(),
-                };
-                // Another job is its own step.
-                let reach = |id| if scripts.contains(&id) { reach } else { Reach::Group };
                 let signum = signal.number().into();
-                failures(&client, &ids, |id| Kill { id, signum, reach: reach(id) }).await
+                let (mut requests, mut failed) = (Vec::new(), false);
+                for (id, reach) in ids.iter().zip(reaches(&client, &ids, reach).await) {
+                    match reach {
+                        Ok(reach) => requests.push((*id, Kill { id: *id, signum, reach })),
+                        Err(error) => {
+                            print_failure(*id, &error.text);
+                            failed = true;
+                        }
+                    }
+                }
+                failures(&client, requests).await || failed
             }
         };
         Ok(u8::from(failed || missing))
     })
 }
 
-/// Those of the jobs that are batch scripts.
-async fn batch_jobs(client: &Client, ids: &[JobId]) -> Vec<JobId> {
-    let is_batch = |jobspec: &Option<Value>| {
-        let jobspec = jobspec.as_ref().map(JobDescriptor::from_jobspec);
-        jobspec.is_some_and(|request| request.script.is_some())
-    };
-    let jobspecs = jobspecs(client, ids).await;
-    let of_jobs = ids.iter().zip(&jobspecs).filter(|(_, jobspec)| is_batch(jobspec));
-    of_jobs.map(|(id, _)| *id).collect()
+/// Which processes of each job get a signal that is to reach these.
+async fn reaches(client: &Client, ids: &[JobId], reach: Reach) -> Vec<Result<Reach, CliError>> {
+    if reach != Reach::Steps {
+        return vec![Ok(reach); ids.len()];
+    }
+    jobspecs(client, ids).await.into_iter().map(reach_of_steps).collect()
 }
 
-/// Sends a request for each job, and prints the refusals. Returns true if there were any.
-async fn failures<S>(client: &Client, ids: &[JobId], request: impl Fn(JobId) -> S) -> bool
-where
-    S: crate::rpc::service::Service,
-{
+/// Which processes are the steps of a job: a job that is no batch script is its own step. One whose jobspec can't be
+/// read gets no signal, since its shell might be among those that it would reach.
+fn reach_of_steps(jobspec: Result<Value, CliError>) -> Result<Reach, CliError> {
+    let is_batch = JobDescriptor::from_jobspec(&jobspec?).script.is_some();
+    Ok(if is_batch { Reach::Steps } else { Reach::Group })
+}
+
+/// Sends the requests for jobs, and prints the refusals. Returns true if there were any.
+async fn failures<S: Service>(client: &Client, requests: Vec<(JobId, S)>) -> bool {
+    let (ids, requests): (Vec<JobId>, Vec<S>) = requests.into_iter().unzip();
     let mut failed = false;
-    for (id, response) in ids.iter().zip(client.call_all(ids.iter().map(|id| request(*id))).await) {
+    for (id, response) in ids.into_iter().zip(client.call_all(requests).await) {
         if let Err(error) = response {
-            let text = format!("Kill job error on job id {}: {error}", id.as_u64());
-            session::print_error(COMMAND, Family::Slurm, &text);
+            print_failure(id, &error.to_string());
             failed = true;
         }
     }
     failed
+}
+
+fn print_failure(id: JobId, error: &str) {
+    let text = format!("Kill job error on job id {}: {error}", id.as_u64());
+    session::print_error(COMMAND, Family::Slurm, &text);
 }
 
 /// Whether a job may be active. One that isn't known is refused by the manager.
@@ -235,5 +249,23 @@ impl ScancelArgs {
             }
         }
         (active, failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_jobs_that_are_known_not_to_be_scripts_are_signaled_as_a_whole() {
+        let request =
+            JobDescriptor { script: Some("#!/bin/sh\n".to_owned()), ..JobDescriptor::default() };
+        let script = request.to_jobspec().unwrap();
+        assert_eq!(reach_of_steps(Ok(script)).ok(), Some(Reach::Steps));
+        assert_eq!(reach_of_steps(Ok(json!({}))).ok(), Some(Reach::Group));
+        let refused = reach_of_steps(Err(CliError::failure("may not be read")));
+        assert_eq!(refused.unwrap_err().text, "may not be read");
     }
 }

@@ -2,6 +2,7 @@
 //! epilogs of Slurm call it.
 
 use std::collections::BTreeMap;
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::str::FromStr;
 
@@ -588,30 +589,29 @@ async fn each_job(
 /// `write batch_script ID [FILE]`: the script of a job; `-` as the file is standard output.
 async fn write_script(word: &str, file: &[&str]) -> Result<u8, CliError> {
     let client = Client::connect().await?;
-    for (id, jobspec) in scripts(&client, word).await? {
-        let script = jobspec.and_then(|jobspec| JobDescriptor::from_jobspec(&jobspec).script);
+    let ids = jobs_named(&client, &[word]).await?;
+    let jobspecs = jobspecs(&client, &ids).await;
+    for (id, jobspec) in ids.into_iter().zip(jobspecs) {
+        let script = JobDescriptor::from_jobspec(&jobspec?).script;
         let none = || CliError::failure(format!("job {} has no batch script", id.as_u64()));
         let script = script.ok_or_else(none)?;
         let name = match file {
-            ["-"] => {
+            ["-"] if io::stdout().is_terminal() => {
                 session::print(&script)?;
+                continue;
+            }
+            ["-"] => {
+                session::write(&mut io::stdout().lock(), script.as_bytes())?;
                 continue;
             }
             [name] => (*name).to_owned(),
             _ => format!("slurm-{}.sh", id.as_u64()),
         };
-        let failed = |error: std::io::Error| CliError::failure(format!("{name}: {error}"));
+        let failed = |error: io::Error| CliError::failure(format!("{name}: {error}"));
         std::fs::write(&name, script).map_err(failed)?;
         session::print(&format!("batch script for job {} written to {name}\n", id.as_u64()))?;
     }
     Ok(0)
-}
-
-/// The jobs that a word names, with their jobspecs.
-async fn scripts(client: &Client, word: &str) -> Result<Vec<(JobId, Option<Value>)>, CliError> {
-    let ids = jobs_named(client, &[word]).await?;
-    let jobspecs = jobspecs(client, &ids).await;
-    Ok(ids.into_iter().zip(jobspecs).collect())
 }
 
 fn for_job(id: JobId, error: RpcError) -> CliError {

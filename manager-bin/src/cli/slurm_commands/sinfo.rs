@@ -74,7 +74,7 @@ pub(crate) struct SinfoArgs {
     /// A line for each partition
     #[arg(short = 's', long)]
     summarize: bool,
-    /// Only nodes in these states: idle, alloc, mix, drain, down, maint
+    /// Only nodes in these states: idle, alloc, mix, drain, down, maint, or all
     #[arg(short = 't', long, value_name = "STATE,..")]
     states: Option<String>,
 }
@@ -125,7 +125,9 @@ pub(crate) fn run(args: SinfoArgs) -> ExitCode {
             nodes.retain(|node| hosts.contains(&node.host));
         }
         if let Some(states) = &args.states {
-            let words = split(states);
+            let mut words = split(states);
+            // As in Slurm, it adds nothing to other words.
+            words.retain(|word| !word.eq_ignore_ascii_case("all"));
             let unknown = words.iter().find(|word| !NodeState::is_word(word));
             if let Some(word) = unknown {
                 let words = NodeState::words().join(",");
@@ -133,7 +135,9 @@ pub(crate) fn run(args: SinfoArgs) -> ExitCode {
                     "Bad state string: \"{word}\"\nvalid states: {words}"
                 )));
             }
-            nodes.retain(|node| words.iter().any(|word| node.state.is_named(word)));
+            nodes.retain(|node| {
+                words.is_empty() || words.iter().any(|word| node.state.is_named(word))
+            });
         }
         if args.responding || args.dead {
             nodes.retain(|node| (node.state == NodeState::Down) == args.dead);
@@ -145,11 +149,12 @@ pub(crate) fn run(args: SinfoArgs) -> ExitCode {
             let names = split(names);
             partitions.retain(|partition| names.contains(&partition.name));
         }
-        let pairs = match args.list_reasons {
-            // Those of nodes in no partition too.
-            true => pairs(&nodes, None, false),
-            false => pairs(&nodes, Some(&partitions), args.node),
-        };
+        let mut pairs = pairs(&nodes, &partitions, args.node);
+        if args.list_reasons && args.partition.is_none() {
+            let lone = nodes.iter().filter(|node| node.partitions.is_empty());
+            let line = |node| line(&Queue::default(), partitions.len(), node, args.node);
+            pairs.extend(lone.map(line));
+        }
         // The widths have no influence on which nodes are shown alike.
         let format = args.parsed(&text, &pairs)?;
         let mut lines = grouped(pairs, &format, args.exact);
@@ -174,29 +179,17 @@ pub(crate) fn run(args: SinfoArgs) -> ExitCode {
     })
 }
 
-/// A line for each node in each of its partitions, or without partitions for each node.
-fn pairs(nodes: &[Node], partitions: Option<&[Queue]>, single: bool) -> Vec<Line> {
-    let Some(partitions) = partitions else {
-        let partition = Queue::default;
-        let line = |node: &Node| Line {
-            partition: partition(),
-            place: 0,
-            nodes: vec![node.clone()],
-            single,
-        };
-        return nodes.iter().map(line).collect();
-    };
+/// A line for each node in each of its partitions.
+fn pairs(nodes: &[Node], partitions: &[Queue], single: bool) -> Vec<Line> {
     let of = |(place, partition): (usize, &Queue)| {
         let own = nodes.iter().filter(|node| node.partitions.contains(&partition.name));
-        let line = |node: &Node| Line {
-            partition: partition.clone(),
-            place,
-            nodes: vec![node.clone()],
-            single,
-        };
-        own.map(line).collect::<Vec<_>>()
+        own.map(|node| line(partition, place, node, single)).collect::<Vec<_>>()
     };
     partitions.iter().enumerate().flat_map(of).collect()
+}
+
+fn line(partition: &Queue, place: usize, node: &Node, single: bool) -> Line {
+    Line { partition: partition.clone(), place, nodes: vec![node.clone()], single }
 }
 
 /// Puts together the lines whose printed fields are equal, apart from those that count or list nodes.
@@ -505,7 +498,7 @@ mod tests {
         }
         nodes[3].cores = 8;
         let format = Format::letters(format, FIELDS).unwrap();
-        let pairs = pairs(&nodes, Some(&[partition("batch"), partition("short")]), false);
+        let pairs = pairs(&nodes, &[partition("batch"), partition("short")], false);
         let mut lines = grouped(pairs, &format, exact);
         let order = Order::parse(sort, FIELDS).unwrap();
         lines.sort_by(|a, b| order.compare(a, b, number));

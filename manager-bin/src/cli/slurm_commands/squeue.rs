@@ -26,7 +26,7 @@ const COMMAND: &str = "squeue";
     infer_long_args = true,
     disable_help_flag = true,
     after_help = "\
-Variables: SQUEUE_FORMAT, SQUEUE_FORMAT2 (names), SQUEUE_SORT.
+Variables: SQUEUE_FORMAT, SQUEUE_FORMAT2 (names), SQUEUE_SORT, SLURM_BITSTR_LEN.
 Left out: steps (-s), --start, --json, -i, reservations, federations and clusters."
 )]
 pub(crate) struct SqueueArgs {
@@ -224,15 +224,22 @@ async fn known(client: &Client, wanted: &[Named]) -> Result<Vec<Value>, CliError
     Ok(jobs)
 }
 
-/// Puts the pending jobs of an array on one line, if they are alike, at the place of the first one.
+/// Puts the pending jobs of an array on one line, if they are alike, at the place of the first one. A jobspec may name
+/// any array, so those of another user are not.
 fn with_arrays(jobs: Vec<JobLine>) -> Vec<JobLine> {
     let mut places: HashMap<_, usize> = HashMap::new();
     let mut lines: Vec<JobLine> = Vec::new();
     for mut job in jobs {
         let place = job.place.filter(|_| job.state() == JobState::Pending);
         if let Some(place) = place {
-            let (reason, priority) = (job.reason(), job.row.int("priority"));
-            let key = (place.array(job.row.id), job.partition(), reason, priority);
+            let key = (
+                place.array(job.row.id),
+                job.row.userid(),
+                job.row.text("name").to_owned(),
+                job.partition(),
+                job.reason(),
+                job.row.int("priority"),
+            );
             if let Some(line) = places.get(&key).and_then(|line| lines.get_mut(*line)) {
                 line.pending.insert(place.index);
                 continue;
@@ -297,7 +304,7 @@ const FIELDS: &[Field<JobLine>] = &[
         names: &["arraytaskid"],
         heading: "ARRAY_TASK_ID",
         value: |job| match job.place {
-            _ if !job.pending.is_empty() => job.pending.to_string(),
+            _ if !job.pending.is_empty() => job.pending_indexes(),
             Some(place) => place.index.to_string(),
             None => "N/A".to_owned(),
         },
@@ -527,6 +534,37 @@ fn nodes(job: &JobLine) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::common::arrays::Place;
+    use crate::cli::jobs::row::JobRow;
+    use jobtap_core::resource::Idset;
+
+    /// A pending job of the array 7.
+    fn job_of_array(id: u64, userid: u32, name: &str, index: u32) -> JobLine {
+        let job = json!({"id": id, "state": 8, "userid": userid, "name": name});
+        let array = json!({"array_job_id": 7, "array_task_id": index, "array_task_cnt": 9});
+        let jobspec = json!({"attributes": {"system": {"slurm": array}}});
+        JobLine {
+            row: JobRow::from_json(job, display()).unwrap(),
+            place: Place::of_jobspec(&jobspec),
+            pending: Idset::new(),
+            is_throttled: false,
+            restarts: 0,
+            request: None,
+        }
+    }
+
+    /// Whoever names another one's array in a jobspec hides no job in its line.
+    #[test]
+    fn jobs_of_other_users_or_names_have_lines_of_their_own() {
+        let jobs = vec![
+            job_of_array(8, 1000, "mine", 1),
+            job_of_array(9, 1000, "mine", 2),
+            job_of_array(10, 1001, "mine", 3),
+            job_of_array(11, 1000, "renamed", 4),
+        ];
+        let ids: Vec<String> = with_arrays(jobs).iter().map(JobLine::id).collect();
+        assert_eq!(ids, ["7_[1-2]", "7_[3]", "7_[4]"]);
+    }
 
     #[test]
     fn states_have_the_words_of_slurm() {
