@@ -28,11 +28,14 @@ pub fn table(columns: &[Column], rows: impl Iterator<Item = Vec<String>>) -> Str
     let widths: Vec<usize> = (0..columns.len()).map(width).collect();
     let mut text = String::new();
     for row in &rows {
-        let cells =
-            row.iter().zip(columns).zip(&widths).map(|((cell, column), width)| match column.1 {
-                Side::Left => format!("{cell:<width$}"),
-                Side::Right => format!("{cell:>width$}"),
-            });
+        let cells = row.iter().zip(columns).zip(&widths).map(|((cell, column), width)| {
+            // Not by `format!`, which panics at a width above 65,535, and a plugin's text may be longer.
+            let blanks = " ".repeat(width.saturating_sub(cell.chars().count()));
+            match column.1 {
+                Side::Left => format!("{cell}{blanks}"),
+                Side::Right => format!("{blanks}{cell}"),
+            }
+        });
         text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
         text.push('\n');
     }
@@ -49,5 +52,14 @@ mod tests {
         let rows = [["a", "10"], ["ƒlong", "7"]];
         let rows = rows.into_iter().map(|row| row.map(str::to_owned).to_vec());
         assert_eq!(table(&columns, rows), "NAME    N\na      10\nƒlong   7\n");
+    }
+
+    #[test]
+    fn a_text_may_be_as_long_as_a_plugin_makes_it() {
+        let long = "x".repeat(70_000);
+        let row = vec![long.clone(), "7".to_owned()];
+        let text =
+            table(&[Column("NAME", Side::Left), Column("N", Side::Right)], [row].into_iter());
+        assert!(text.ends_with(&format!("{long}  7\n")));
     }
 }
