@@ -160,7 +160,7 @@ impl KnownError {
 macro_rules! errors {
     ($($name:ident = $code:literal, $text:literal $(, $when:ident $($release:ident)+)?;)*) => {
         $(
-            #[doc = concat!("`", $code, "`: ", $text, ".")]
+            #[doc = concat!("`", $code, "`: `", $text, "`.")]
             pub const $name: SlurmError = SlurmError::new($code, stringify!($name), $text);
         )*
 

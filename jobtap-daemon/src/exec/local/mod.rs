@@ -77,7 +77,7 @@ pub enum ExecError {
 pub struct LocalConfig {
     /// The manager's state directory: socket, output, input and log of the shepherd are there.
     pub state_dir: PathBuf,
-    /// The program that becomes the shepherd, with arguments to precede [`SHEPHERD_ARGUMENT`].
+    /// The program that becomes the shepherd, with arguments to precede [`SHEPHERD_ARGUMENT`](super::SHEPHERD_ARGUMENT).
     pub program: Vec<OsString>,
     /// How long a shepherd without jobs waits for a manager.
     pub idle_time: Duration,
