@@ -180,7 +180,7 @@ impl Slurm {
         Self::prepare(of, lines, files).is_refused()
     }
 
-    /// Goes on with this Slurm, of which slurmctld doesn't start. Returns its log. The one before must have been
+    /// Starts this Slurm's slurmctld on the same state, and expects that it refuses to start. Returns its log. The one before must have been
     /// stopped.
     #[track_caller]
     pub fn is_refused_by(&mut self, of: &Installation) -> String {

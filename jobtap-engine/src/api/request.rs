@@ -14,7 +14,8 @@ use crate::resource::ResourceSet;
 pub enum Request {
     /// `job-ingest.submit`. Response: `{"id"}`.
     Submit(Box<Submission>),
-    /// Submits again a job that the manager has ended, as [`Effect::Resubmit`](super::Effect::Resubmit) asks. The job
+    /// Submits again a job whose prolog has failed, or which its user requeues, as
+    /// [`Effect::Resubmit`](super::Effect::Resubmit) asks. The job
     /// was admitted before, so queues and `slurm.job_submit` add nothing to it. Response: `{"id"}`.
     Resubmit {
         /// The job.

@@ -21,7 +21,7 @@ struct Forms {
     counts_nodes: bool,
     /// Whether `min_cpus` is computed from the GPUs and the CPUs of each.
     counts_cpus: bool,
-    /// Whether a change of a job has the group 99, nobody's, where a submission has the user's.
+    /// Whether a script sees the group 99 (`nobody`) when a job is changed. At a submission it sees the user's group.
     changes_as_nobody: bool,
 }
 

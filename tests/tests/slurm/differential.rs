@@ -22,7 +22,7 @@ const DIFFERENT: &[(&str, &str)] = &[
     ),
 ];
 
-/// Outcomes that differ for a reason outside of the script, of which only the fields are compared.
+/// Outcomes that differ for a reason outside of the script. For these only the fields are compared.
 const OUTCOMES: &[(Releases, &str, &str)] = &[
     (ONLY_24_11, "site_accounts: -J fewer", ONE_NODE),
     (ONLY_24_11, "site_qos: -q PREMIUM -N 4", ONE_NODE),

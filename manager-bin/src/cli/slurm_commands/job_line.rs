@@ -243,7 +243,7 @@ impl JobLine {
     }
 }
 
-/// The indexes of an array as Slurm 22.05.8 writes them into `length` bytes, the last of which stays unused; 0 means as
+/// The indexes of an array as Slurm 22.05.8 writes them into `length` bytes. The last byte stays unused; 0 means as
 /// many as they need. Even steps are shown as such from six indexes on.
 fn indexes(all: &Idset, length: usize) -> String {
     let text = steps(all).unwrap_or_else(|| all.to_string());

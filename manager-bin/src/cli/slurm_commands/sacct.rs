@@ -147,7 +147,7 @@ fn is_past(time: &str) -> bool {
 }
 
 impl SacctArgs {
-    /// The options of the report. Jobs that are named are listed whoever's they are, and whenever they ended.
+    /// The options of the report. A job whose id is given is listed whoever its user is and whenever it ended.
     fn report(&self, named: bool) -> Result<ReportArgs, CliError> {
         let time = |option: &str, text: &Option<String>| -> Result<Option<String>, CliError> {
             let Some(text) = text else { return Ok(None) };

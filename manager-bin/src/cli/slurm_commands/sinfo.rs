@@ -484,7 +484,7 @@ mod tests {
         Queue { name: name.to_owned(), ..Queue::default() }
     }
 
-    /// What a format prints for four nodes, the first two of which are in two partitions.
+    /// What a format prints for four nodes. The first two are in two partitions.
     fn printed(format: &str, sort: &str, exact: bool) -> Vec<String> {
         let mut nodes = vec![
             node("n1", NodeState::Mixed, 1),

@@ -553,7 +553,7 @@ mod tests {
         }
     }
 
-    /// Whoever names another one's array in a jobspec hides no job in its line.
+    /// A jobspec that names another user's array doesn't hide its job in the line of that array.
     #[test]
     fn jobs_of_other_users_or_names_have_lines_of_their_own() {
         let jobs = vec![

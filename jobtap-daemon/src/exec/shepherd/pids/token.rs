@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(job_in(&environment, "9-cd"), Some(JobId::new(5)));
         assert_eq!(job_in(&environment, "9-c"), None);
         assert_eq!(job_in(b"PATH=/bin\0", "7-ab"), None);
-        // It is a step of the outer job. The script that has started it is none.
+        // The process is a step of the outer job. The outer job's script is not a step.
         assert_eq!(enclosing_job_in(&environment, "7-ab"), Some(JobId::new(3)));
         assert_eq!(enclosing_job_in(&environment, "9-cd"), None);
         assert_eq!(enclosing_job_in(format!("{NAME}={outer}\0").as_bytes(), "7-ab"), None);

@@ -65,7 +65,8 @@ fn is_owned_by(pid: Pid, userid: u32) -> bool {
     process.is_ok_and(|process| process.uid() == userid)
 }
 
-/// Sends a signal to all processes that `is_meant` accepts, whoever their parents are. Returns the number of processes.
+/// Sends a signal to each process for which `is_meant` is true, also to those that are not children of the shepherd. Returns how
+/// many there were.
 fn signal_all(signal: Signal, is_meant: impl Fn(Pid) -> bool) -> usize {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
         let pid = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
