@@ -180,8 +180,8 @@ impl Slurm {
         Self::prepare(of, lines, files).is_refused()
     }
 
-    /// Starts this Slurm's slurmctld on the same state, and expects that it refuses to start. Returns its log. The one before must have been
-    /// stopped.
+    /// Starts this Slurm's slurmctld on the same state, and expects that it refuses to start. Returns its
+    /// log. The one before must have been stopped.
     #[track_caller]
     pub fn is_refused_by(&mut self, of: &Installation) -> String {
         self.installation = of.clone();
