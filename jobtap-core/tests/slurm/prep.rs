@@ -233,6 +233,110 @@ fn a_job_is_submitted_again_once() {
     assert_eq!(m.jobs().len(), 2);
 }
 
+/// Takes a minute for each job that is submitted again, and refuses those with a certain name.
+#[derive(Default)]
+struct Thinks;
+
+#[jobtap_plugin(name = "thinks")]
+impl Thinks {
+    #[on("job.validate")]
+    async fn validate(job: JobInfo, remote: Remote<Self>) -> Result<(), Reject> {
+        if job.jobspec.value().pointer("/attributes/system/slurm/requeue_of").is_none() {
+            return Ok(());
+        }
+        remote.sleep(60.0).await?;
+        match job.jobspec.name() {
+            Some("once") => Err(Reject::new("not twice")),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn thinking_manager() -> TestManager {
+    let setup = TestManager::new().plugin::<ByUrgency>().plugin::<Scripts>().plugin::<Thinks>();
+    let mut m = setup.hosts(2).start();
+    m.hold_processes();
+    m
+}
+
+/// The job, whose prolog on its node has failed.
+fn failed_on_its_node(m: &mut TestManager, job: TestJob) -> JobId {
+    let id = m.submit(job).unwrap();
+    end_well(m, "prepare");
+    m.end_process("prolog", WaitStatus::from_exit_code(3));
+    id
+}
+
+#[test]
+fn a_job_with_a_failed_prolog_ends_when_its_successor_is_accepted() {
+    let mut m = thinking_manager();
+    let id = failed_on_its_node(&mut m, TestJob::new());
+    m.advance(59.0);
+    m.assert_state(id, State::Run);
+    assert_eq!(m.events(id).last().unwrap(), "prolog-start");
+    m.advance(2.0);
+    let events = m.events(id);
+    let at = events.iter().position(|name| name == "requeue").unwrap();
+    assert_eq!(events[at..at + 3], ["requeue", "exception", "prolog-finish"]);
+    let again = successor(&m, id);
+    let context = m.eventlog(id)[at].context.clone().unwrap();
+    assert_eq!(context["id"], again.as_u64());
+    assert_eq!(m.job(again).urgency(), Urgency::HOLD);
+    // Without a successor it ends all the same.
+    let id = failed_on_its_node(&mut m, TestJob::new().name("once"));
+    m.advance(61.0);
+    // The first node is drained.
+    let note = "prolog on testhost1: exit code 3; can't be submitted again: not twice";
+    assert_eq!(exception(&m, id).1, note);
+    assert!(!m.events(id).contains(&"requeue".to_owned()));
+}
+
+#[test]
+fn no_eventlog_promises_a_job_that_a_crash_has_prevented() {
+    let mut m = thinking_manager();
+    let id = failed_on_its_node(&mut m, TestJob::new());
+    m.crash_and_restart();
+    let note = "prolog scripts.prolog@testhost0: the manager was restarted while it was open";
+    assert_eq!(exception(&m, id).1, note);
+    assert_eq!(m.jobs(), [id]);
+}
+
+#[test]
+fn a_prolog_that_fails_while_a_requeue_waits_holds_the_successor() {
+    let mut m = thinking_manager();
+    let id = m.submit(TestJob::new()).unwrap();
+    let asked = m.open_request(TestJob::OWNER.0, Request::Requeue { id, hold: false });
+    end_well(&mut m, "prepare");
+    m.end_process("prolog", WaitStatus::from_exit_code(3));
+    m.advance(61.0);
+    let again = successor(&m, id);
+    assert_eq!(m.answered(asked), Some(Ok(json!({ "id": again }))));
+    assert_eq!(exception(&m, id).1, "prolog on testhost0: exit code 3; submitted again, held");
+    assert_eq!(m.job(again).urgency(), Urgency::HOLD);
+    m.assert_state(again, State::Sched);
+}
+
+#[test]
+fn a_job_that_is_canceled_before_its_successor_is_accepted_has_none() {
+    let mut m = thinking_manager();
+    let asked_for = m.submit(TestJob::new()).unwrap();
+    let request = Request::Requeue { id: asked_for, hold: false };
+    let asked = m.open_request(TestJob::OWNER.0, request);
+    m.cancel(asked_for).unwrap();
+    let error = m.answered(asked).unwrap().unwrap_err();
+    assert_eq!(error.text, "the job was canceled before it was submitted again");
+    let failed = failed_on_its_node(&mut m, TestJob::new());
+    m.cancel(failed).unwrap();
+    m.advance(61.0);
+    assert_eq!(m.jobs(), [asked_for, failed]);
+    while !running(&m).is_empty() {
+        for program in ["conclude", "epilog"] {
+            end_well(&mut m, program);
+        }
+    }
+    m.assert_state(failed, State::Inactive);
+}
+
 #[test]
 fn a_job_at_a_terminal_and_one_that_is_not_to_be_requeued_only_end() {
     let mut m = manager();

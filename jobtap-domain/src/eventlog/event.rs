@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 use super::{Context, EventEntry, Name};
-use crate::job::{Flags, FlagsError, JobFlag, Timestamp, Uid, Urgency, UrgencyError};
+use crate::job::{Flags, FlagsError, JobFlag, JobId, Timestamp, Uid, Urgency, UrgencyError};
 
 /// An event of a job with its typed context (RFC 21).
 ///
@@ -126,6 +126,12 @@ pub enum Event<'e> {
     DebugExecReattachStart,
     /// A restarted manager has found its tasks.
     DebugExecReattachFinish,
+    /// An identical job was submitted in its place, as when Slurm requeues a job. Flux has no such event: a job doesn't go
+    /// back to an earlier state (RFC 21).
+    Requeue {
+        /// The new job.
+        id: JobId,
+    },
     /// Another event, such as one that a plugin has posted.
     Other {
         /// The name.
@@ -232,6 +238,7 @@ mod key {
     pub(super) const EXPIRATION: &str = "expiration";
     pub(super) const FINAL: &str = "final";
     pub(super) const FLAGS: &str = "flags";
+    pub(super) const ID: &str = "id";
     pub(super) const NOTE: &str = "note";
     pub(super) const PRIORITY: &str = "priority";
     pub(super) const RANKS: &str = "ranks";
@@ -296,6 +303,7 @@ impl EventEntry {
             Name::DebugStartRequest => Event::DebugStartRequest,
             Name::DebugExecReattachStart => Event::DebugExecReattachStart,
             Name::DebugExecReattachFinish => Event::DebugExecReattachFinish,
+            Name::Requeue => Event::Requeue { id: members.id()? },
             Name::Other(name) => Event::Other { name, context: self.context.as_ref() },
         })
     }
@@ -343,6 +351,10 @@ impl<'e> Members<'e> {
 
     fn status(self, key: &'static str) -> Result<i32, ContextError> {
         i32::try_from(self.integer(key)?).map_err(|_| ContextError::OutOfRange(key))
+    }
+
+    fn id(self) -> Result<JobId, ContextError> {
+        self.member(key::ID, "number", Value::as_u64).map(JobId::new)
     }
 
     /// The user who posted the event. Not all job managers record it.
@@ -458,6 +470,7 @@ impl Event<'_> {
             Self::DebugStartRequest => (Name::DebugStartRequest, None),
             Self::DebugExecReattachStart => (Name::DebugExecReattachStart, None),
             Self::DebugExecReattachFinish => (Name::DebugExecReattachFinish, None),
+            Self::Requeue { id } => (Name::Requeue, members([(key::ID, id.as_u64().into())])),
             Self::Other { name, context } => ((*name).to_owned().into(), context.cloned()),
         }
     }

@@ -83,6 +83,8 @@ pub enum Name {
     DebugExecReattachStart,
     /// A restarted manager has found its tasks.
     DebugExecReattachFinish,
+    /// An identical job was submitted in its place. Flux has no such event.
+    Requeue,
     /// Another event: one that a plugin has posted, or one in a log that isn't a job's eventlog.
     Other(OtherName),
 }
@@ -175,6 +177,7 @@ known! {
     "debug.start-request" DebugStartRequest
     "debug.exec-reattach-start" DebugExecReattachStart
     "debug.exec-reattach-finish" DebugExecReattachFinish
+    "requeue" Requeue
 }
 
 /// The number of known names that are stored as bits. The others are stored as text, as they were before the manager

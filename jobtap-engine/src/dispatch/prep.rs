@@ -11,20 +11,21 @@
 
 use super::perilogs::{self, PerilogEnd};
 use super::pushing;
-use super::resubmission::{attempts, is_interactive, submit_again};
+use super::resubmission::{self, attempts, is_interactive};
 use crate::agenda::{Agenda, Frame, Purpose, Subject, Work};
 use crate::alloc::node_events;
 use crate::api::Level;
 use crate::core::Core;
 use crate::host::PluginKey;
 use crate::host::PrepFailure;
-use crate::job::{JobId, Urgency};
+use crate::job::JobId;
 use crate::jobs::{Jobs, PrepStage};
 use crate::plugin::Node;
 use crate::plugin::Perilog;
 use crate::plugins::Plugins;
 use crate::resource::Idset;
 use crate::slurm::JobDescriptor;
+use crate::submissions::{FailedProlog, Requeue, Submissions};
 use crate::topic::TopicId;
 use crate::turn::Turn;
 
@@ -50,6 +51,10 @@ pub(crate) fn begin_prologs(
     if stage == PrepStage::None && has_controller {
         record.execution.prep = PrepStage::Controller;
         call(agenda, jobs, plugins, id, &[controller]);
+        return true;
+    }
+    if stage == PrepStage::Failed {
+        // The job ends instead of starting.
         return true;
     }
     if stage < PrepStage::Nodes && has_nodes {
@@ -113,7 +118,7 @@ fn nodes_of(jobs: &Jobs, id: JobId) -> Vec<Node> {
 
 /// Handles the failure of a handler.
 pub(crate) fn fail(core: &mut Core, plugin: PluginKey, failure: PrepFailure) {
-    let Core { turn, jobs, plugins, alloc, timers, .. } = core;
+    let Core { turn, jobs, plugins, submissions, alloc, timers, .. } = core;
     let PrepFailure { topic, job, description, node, note } = failure;
     let kind = match topic {
         TopicId::SlurmProlog | TopicId::SlurmPrologSlurmctld => Perilog::Prolog,
@@ -135,39 +140,43 @@ pub(crate) fn fail(core: &mut Core, plugin: PluginKey, failure: PrepFailure) {
         node_events::drain_for_owner(turn, alloc, timers, &ranks, &reason);
     }
     if kind == Perilog::Prolog {
-        end_job(turn, jobs, job, topic == TopicId::SlurmProlog, &format!("prolog{on}: {note}"));
+        let (why, held) = (format!("prolog{on}: {note}"), topic == TopicId::SlurmProlog);
+        let failed = FailedProlog { why, held, description };
+        return end_job(turn, jobs, submissions, job, failed);
     }
     if let Some(description) = &description {
-        // After the exception: once its last prolog is finished the job would start.
-        let end = PerilogEnd::failed(kind, description, None);
-        perilogs::finish(turn, jobs, job, end);
+        perilogs::finish(turn, jobs, job, PerilogEnd::failed(kind, description, None));
     }
 }
 
 /// Ends a job whose prolog has failed, and submits it again unless it is interactive, must not be requeued, or was
-/// requeued already. `held` says that an administrator has to look at it first.
-fn end_job(turn: &mut Turn, jobs: &mut Jobs, id: JobId, held: bool, why: &str) {
+/// requeued already.
+fn end_job(
+    turn: &mut Turn,
+    jobs: &mut Jobs,
+    submissions: &mut Submissions,
+    id: JobId,
+    mut failed: FailedProlog,
+) {
     let Some(record) = jobs.get_mut(id) else { return };
     if std::mem::replace(&mut record.execution.prep, PrepStage::Failed) == PrepStage::Failed {
         // The prologs of several nodes have failed.
+        if let Some(description) = &failed.description {
+            resubmission::finish_prolog(turn, jobs, id, description);
+        }
         return;
     }
+    failed.held |= attempts(record) > ATTEMPTS;
     let document = record.job.jobspec();
-    let may_requeue = JobDescriptor::from_jobspec(document.value()).requeue != Some(0);
     if is_interactive(document.value()) {
-        return jobs.raise_fatal(turn, id, "prolog", &format!("{why}; job killed"));
+        return resubmission::end(turn, jobs, id, failed, "; job killed");
     }
-    if !may_requeue || record.execution.resubmitted {
-        return jobs.raise_fatal(turn, id, "prolog", why);
+    let may_requeue = JobDescriptor::from_jobspec(document.value()).requeue != Some(0);
+    let waits = matches!(submissions.requeues.get(&id), Some(Requeue::Asked(_)));
+    if !may_requeue || (record.execution.resubmitted && !waits) {
+        return resubmission::end(turn, jobs, id, failed, "");
     }
-    let held = held || attempts(record) > ATTEMPTS;
-    let urgency = if held { Urgency::HOLD } else { record.job.urgency() };
-    if let Err(error) = submit_again(turn, record, urgency) {
-        turn.effects.log(Level::Error, format!("{id}: can't be submitted again: {error}"));
-        return jobs.raise_fatal(turn, id, "prolog", why);
-    }
-    let held = if held { ", held" } else { "" };
-    jobs.raise_fatal(turn, id, "prolog", &format!("{why}; submitted again{held}"));
+    resubmission::after_failed_prolog(turn, jobs, submissions, id, failed);
 }
 
 /// Whether a topic is one of Slurm's prologs and epilogs.

@@ -1,7 +1,6 @@
 //! How far the execution of a job has come.
 
 use crate::api::TimerId;
-use crate::eventlog::Raised;
 use crate::kept::Moment;
 
 /// The execution of one job.
@@ -15,18 +14,8 @@ pub(crate) struct Execution {
     /// When its tasks exited, if they did so while no manager ran.
     pub(crate) completed: Moment,
     pub(crate) prep: PrepStage,
-    /// An identical job was submitted in its place. After a restart this follows from the eventlog, by
-    /// [`says_resubmitted`].
+    /// An identical job is submitted in its place. Once that job is accepted the eventlog says so.
     pub(crate) resubmitted: bool,
-}
-
-/// Whether an exception says that an identical job was submitted. The eventlog has nothing else that says so.
-pub(super) fn says_resubmitted(raised: &Raised<'_>) -> bool {
-    match raised.kind {
-        "cancel" | "requeue" => raised.note.starts_with("requeued"),
-        "prolog" => raised.note.contains("; submitted again"),
-        _ => false,
-    }
 }
 
 /// Which of Slurm's prologs and epilogs were called. Only in memory: what is open at a restart has failed.
@@ -39,7 +28,7 @@ pub(crate) enum PrepStage {
     Controller,
     /// The prologs on the nodes.
     Nodes,
-    /// One of them has failed, and the job ends.
+    /// One of them has failed, and the job ends as soon as it is known whether it has a successor.
     Failed,
     /// The epilogs.
     Epilogs,

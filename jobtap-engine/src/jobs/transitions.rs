@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::allocation::ResourceOrigin;
-use super::execution::{Phase, says_resubmitted};
+use super::execution::Phase;
 use super::record::Record;
 use crate::eventlog::{
     Allocated, Context, ContextError, Event, EventEntry, Name, Raised, Submitted,
@@ -132,6 +132,7 @@ impl Record {
                     self.job.kept_mut().priority = None;
                 }
             }
+            Event::Requeue { .. } => self.execution.resubmitted = true,
             // These say what the job has already, or only that something has happened.
             Event::Annotations(_)
             | Event::Validate
@@ -264,7 +265,6 @@ impl Record {
         if self.exception.as_ref().is_none_or(is_worse) {
             *self.exception = Some(Arc::clone(entry));
         }
-        self.execution.resubmitted |= says_resubmitted(raised);
         if !raised.is_fatal() || matches!(state, State::Cleanup | State::Inactive) {
             return Ok(false);
         }
@@ -324,6 +324,7 @@ fn next_state(state: State, event: &Event<'_>, fatal: bool) -> State {
         | Event::DebugStartRequest
         | Event::DebugExecReattachStart
         | Event::DebugExecReattachFinish
+        | Event::Requeue { .. }
         | Event::Other { .. } => return state,
     };
     if from.contains(&state) { to } else { state }

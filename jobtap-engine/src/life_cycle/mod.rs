@@ -13,7 +13,7 @@ use super::alloc::Allocation;
 use super::api::{JobLog, Level};
 use super::core::Core;
 use super::dispatch::shadow;
-use super::dispatch::{async_work, pushing};
+use super::dispatch::{async_work, pushing, resubmission};
 use super::exec;
 use super::jobs::{Applied, Jobs};
 use super::plugins::Plugins;
@@ -81,10 +81,13 @@ fn follow(core: &mut Core, id: JobId, entry: &Arc<EventEntry>, applied: &Applied
     if applied.left.is_some() || applied.fatal {
         async_work::follow_state(core, id, applied.fatal);
     }
-    let Core { turn, jobs, plugins, alloc, timers, exec, .. } = core;
+    let Core { turn, jobs, plugins, submissions, alloc, timers, exec, .. } = core;
     match &applied.event {
         Event::Release { ranks, .. } => exec::follow_release(jobs, alloc, id, ranks),
         Event::ResourceUpdate { .. } => exec::time_limit::move_end(turn, jobs, timers, *exec, id),
+        Event::Exception(raised) if applied.fatal && raised.kind == "cancel" => {
+            resubmission::give_up(turn, jobs, submissions, id);
+        }
         Event::JobspecUpdate(_) => {
             let cause = Cause::Updates(Arc::clone(entry));
             plugins.notify(&mut turn.agenda, TopicId::JobUpdate, id, cause);

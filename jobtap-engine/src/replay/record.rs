@@ -136,7 +136,8 @@ fn says(event: &Event<'_>, mut add: impl FnMut(Kind, String, bool)) {
         | Event::DebugAllocRequest
         | Event::DebugStartRequest
         | Event::DebugExecReattachStart
-        | Event::DebugExecReattachFinish => {}
+        | Event::DebugExecReattachFinish
+        | Event::Requeue { .. } => {}
     }
 }
 

@@ -4,11 +4,11 @@
 use serde_json::{Value, json};
 
 use super::slurm::begin;
-use super::{access, requeue};
+use super::access;
 use crate::agenda::{Agenda, Cause, Frame, Purpose, Subject, SubmissionStep, Work};
 use crate::api::{Cred, ReplyTo, RequestError, Submission, Write};
 use crate::core::Core;
-use crate::dispatch::{async_work, dependencies, pushing, schemes};
+use crate::dispatch::{async_work, dependencies, pushing, resubmission, schemes};
 use crate::eventlog::{Event, Submitted};
 use crate::host::errno::{EINVAL, EPERM};
 use crate::job::{Flags, JobId, Urgency};
@@ -66,7 +66,9 @@ pub(super) fn resubmit(
         Ok(Checked { admitted_before: true, ..checked })
     });
     let submitter = Submitter { replaces: Some(of), ..Submitter::new(reply, Vec::new()) };
-    match checked {
+    let is_wanted = core.submissions.requeues.contains_key(&of);
+    let canceled = || invalid(resubmission::CANCELED);
+    match if is_wanted { checked } else { Err(canceled()) } {
         Ok(checked) => take_to_gates(core, submitter, cred, checked),
         Err(error) => {
             let Core { turn, jobs, submissions, .. } = core;
@@ -120,7 +122,7 @@ fn refused(
 ) {
     let Submitter { reply, messages, replaces } = submitter;
     if let Some(of) = replaces {
-        requeue::refused(turn, jobs, submissions, of, messages.clone(), error.clone());
+        resubmission::refused(turn, jobs, submissions, of, messages.clone(), error.clone());
     }
     turn.effects.reply_with(reply, messages, Err(error));
 }
@@ -193,6 +195,10 @@ pub(crate) fn step(core: &mut Core, id: JobId, step: SubmissionStep) {
             );
         }
         SubmissionStep::Dependency(index) => ask_dependency(core, id, index),
+        SubmissionStep::New if submissions.is_unwanted(id) => {
+            let text = resubmission::CANCELED.to_owned();
+            reject(turn, jobs, plugins, submissions, id, text);
+        }
         SubmissionStep::New => {
             turn.agenda.push(Work::Submission(id, SubmissionStep::Accept));
             plugins.notify(&mut turn.agenda, TopicId::JobNew, id, Cause::None);
@@ -268,7 +274,7 @@ fn accept(
     jobs.count_new(id);
     if let Some(Submitter { reply, messages, replaces }) = submissions.submitters.remove(&id) {
         if let Some(of) = replaces {
-            requeue::accepted(turn, jobs, submissions, of, id, messages.clone());
+            resubmission::accepted(turn, jobs, submissions, of, id, messages.clone());
         }
         turn.effects.reply_with(reply, messages, Ok(json!({ "id": id })));
     }

@@ -18,8 +18,8 @@ pub(super) struct Submissions {
     pub(super) host_check: HostCheck,
     /// The requests that wait until their job has passed the gates.
     pub(super) submitters: FxHashMap<JobId, Submitter>,
-    /// The requests to run a job again that wait until its successor is accepted, by the job.
-    pub(super) requeues: FxHashMap<JobId, Requeuer>,
+    /// The jobs that are submitted again and whose successors are neither accepted nor refused.
+    pub(super) requeues: FxHashMap<JobId, Requeue>,
     /// The users of requests that plugins see in Slurm's terms.
     pub(super) users: Users,
 }
@@ -40,6 +40,37 @@ impl Submitter {
     }
 }
 
+/// Why a job is submitted again.
+pub(super) enum Requeue {
+    /// A user has asked for it.
+    Asked(Requeuer),
+    /// Its prolog has failed.
+    Failed(FailedProlog),
+    /// Its prolog has failed after a user had asked for it.
+    Both(Requeuer, FailedProlog),
+}
+
+impl Requeue {
+    /// Takes the two reasons apart.
+    pub(super) fn into_parts(self) -> (Option<Requeuer>, Option<FailedProlog>) {
+        match self {
+            Self::Asked(asked) => (Some(asked), None),
+            Self::Failed(failed) => (None, Some(failed)),
+            Self::Both(asked, failed) => (Some(asked), Some(failed)),
+        }
+    }
+}
+
+/// A failed prolog, which ends its job once it is known whether the job has a successor.
+pub(super) struct FailedProlog {
+    /// What failed, and where.
+    pub(super) why: String,
+    /// Whether the new job is held, so that an administrator looks at it first.
+    pub(super) held: bool,
+    /// The description of the prolog, if it is still open. Until it is finished, the job doesn't start.
+    pub(super) description: Option<String>,
+}
+
 /// A user who waits to learn whether a job is submitted again.
 pub(super) struct Requeuer {
     pub(super) reply: ReplyTo,
@@ -49,6 +80,12 @@ pub(super) struct Requeuer {
 }
 
 impl Submissions {
+    /// Whether a job, which isn't accepted yet, would replace one that was canceled meanwhile.
+    pub(super) fn is_unwanted(&self, id: JobId) -> bool {
+        let replaced = self.submitters.get(&id).and_then(|submitter| submitter.replaces);
+        replaced.is_some_and(|of| !self.requeues.contains_key(&of))
+    }
+
     pub(super) fn new(ingest: Ingest, host_check: HostCheck) -> Self {
         Self {
             ingest,

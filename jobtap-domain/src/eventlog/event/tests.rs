@@ -99,6 +99,7 @@ fn each_event_has_the_text_that_it_always_had() {
         (Event::DebugStartRequest, r#""debug.start-request""#),
         (Event::DebugExecReattachStart, r#""debug.exec-reattach-start""#),
         (Event::DebugExecReattachFinish, r#""debug.exec-reattach-finish""#),
+        (Event::Requeue { id: JobId::new(7) }, r#""requeue","context":{"id":7}"#),
         (
             Event::Other { name: "site.seen", context: Some(&memo) },
             r#""site.seen","context":{"uri":"x","old":null}"#,
