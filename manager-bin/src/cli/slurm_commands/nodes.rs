@@ -85,8 +85,17 @@ impl NodeState {
         }
     }
 
+    /// The state of a node that jobs can use, of whose cores so many are used.
+    fn by_use(used: usize, all: usize) -> Self {
+        match used {
+            0 => Self::Idle,
+            used if used < all => Self::Mixed,
+            _ => Self::Allocated,
+        }
+    }
+
     /// Whether an option of `sinfo` names this state.
-    pub(super) fn is_named(self, word: &str) -> bool {
+    fn is_named(self, word: &str) -> bool {
         let bare = |name: &'static str| name.trim_end_matches('*');
         let drains = matches!(self, Self::Drained | Self::Draining);
         word.eq_ignore_ascii_case(bare(self.short()))
@@ -142,6 +151,15 @@ pub(super) struct Node {
     pub(super) reason: Option<Reason>,
     /// The partitions that it belongs to.
     pub(super) partitions: Vec<String>,
+}
+
+impl Node {
+    /// Whether an option of `sinfo` names this node's state. As in Slurm, a node that is drained or in maintenance is also
+    /// in the state that its jobs give it.
+    pub(super) fn is_named(&self, word: &str) -> bool {
+        let by_use = || NodeState::by_use(self.busy_cores, self.cores);
+        self.state.is_named(word) || (self.state != NodeState::Down && by_use().is_named(word))
+    }
 }
 
 /// Why a node is unavailable.
@@ -207,11 +225,7 @@ impl Cluster {
             } else if maintained.contains(rank) {
                 NodeState::Maintenance
             } else {
-                match (used.ncores(), own.ncores()) {
-                    (0, _) => NodeState::Idle,
-                    (used, all) if used < all => NodeState::Mixed,
-                    _ => NodeState::Allocated,
-                }
+                NodeState::by_use(used.ncores(), own.ncores())
             };
             let properties: Vec<String> = own.properties().into_keys().collect();
             let words: Vec<&str> = properties.iter().map(String::as_str).collect();

@@ -136,7 +136,7 @@ pub(crate) fn run(args: SinfoArgs) -> ExitCode {
                 )));
             }
             nodes.retain(|node| {
-                words.is_empty() || words.iter().any(|word| node.state.is_named(word))
+                words.is_empty() || words.iter().any(|word| node.is_named(word))
             });
         }
         if args.responding || args.dead {
@@ -518,6 +518,28 @@ mod tests {
         assert_eq!(of("%c %t"), ["4 drain", "4 mix", "4+ idle"]);
         assert_eq!(printed("%c %t", "t,c", true), ["4 idle", "8 idle", "4 mix", "4 drain"]);
         assert_eq!(printed("%P %n", "-P,-n", false)[..3], ["short n2", "short n1", "batch n4"]);
+    }
+
+    /// As Slurm 22.05.8 selects them.
+    #[test]
+    fn a_drained_node_is_also_in_the_state_that_its_jobs_give_it() {
+        let nodes = [
+            node("n1", NodeState::Draining, 4),
+            node("n2", NodeState::Drained, 0),
+            node("n3", NodeState::Idle, 0),
+            node("n4", NodeState::Down, 0),
+        ];
+        for (word, wanted) in [
+            ("idle", "n[2-3]"),
+            ("alloc", "n1"),
+            ("mix", ""),
+            ("drained", "n2"),
+            ("drain", "n[1-2]"),
+            ("down", "n4"),
+        ] {
+            let named = nodes.iter().filter(|node| node.is_named(word));
+            assert_eq!(hostlist(named.map(|node| &*node.host)), wanted, "{word}");
+        }
     }
 
     #[test]
