@@ -29,6 +29,7 @@
 //! | this file | `Engine`, which routes each piece of work to the right function |
 //! | `replay` | recorded jobs, shown to the plugins of an `Engine` again |
 //! | `mirror` | jobs of another job manager, for hosts that run plugins inside it |
+//! | `parts` | jobs across nodes, made of what each node reports about its part |
 //!
 //! A file imports only from rows above its own in this table. A part owns its data and changes it by its own methods.
 //! A function that concerns several parts takes these parts, in the order `turn`, `jobs`, `plugins`, `alloc`, `timers`,
@@ -47,6 +48,7 @@ mod exec;
 mod jobs;
 mod life_cycle;
 mod mirror;
+pub mod parts;
 mod plugins;
 mod replay;
 mod requests;

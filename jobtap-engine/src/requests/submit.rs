@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::slurm::begin;
 use super::access;
+use super::slurm::begin;
 use crate::agenda::{Agenda, Cause, Frame, Purpose, Subject, SubmissionStep, Work};
 use crate::api::{Cred, ReplyTo, RequestError, Submission, Write};
 use crate::core::Core;

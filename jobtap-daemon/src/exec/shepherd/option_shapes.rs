@@ -199,6 +199,10 @@ mod tests {
         assert_eq!(check(&options), Ok(()));
         // `-o signal` alone.
         assert_eq!(check(&json!({"signal": 1})), Ok(()));
+        for flag in [json!(true), json!(1)] {
+            assert_eq!(check(&json!({"nosetpgrp": flag})), Ok(()));
+        }
+        assert_eq!(check(&json!({"verbose": -1})), Ok(()));
         assert_eq!(check(&Value::Null), Ok(()));
     }
 }
