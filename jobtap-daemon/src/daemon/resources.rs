@@ -11,6 +11,7 @@ mod verify;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
+use crate::exec::nodes::NodeInfo;
 use crate::files::input;
 use jobtap_core::resource::{Children, Hostlist, HostlistError, Idset, ResourceSet};
 use serde::Deserialize;
@@ -62,6 +63,24 @@ struct Entry {
 /// This host's name, as it is in R and in listings.
 pub fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// The resources of the nodes of an instance, which end at this time (UNIX seconds, 0: never). This host serves its own.
+///
+/// # Errors
+/// A node has no core, or no name.
+pub fn of_nodes(nodes: &[NodeInfo], end: f64) -> Result<Inventory, ResourceError> {
+    let mut hosts = Hosts::default();
+    for node in nodes {
+        if node.cores.is_empty() {
+            return Err(ResourceError::NoChildren(node.host.clone()));
+        }
+        hosts.names.push(node.host.clone());
+        hosts.children.push(Children::new(node.cores.clone(), node.gpus.clone()));
+    }
+    let mut resources = hosts.build()?;
+    resources.set_expiration(end)?;
+    Ok(Inventory { resources, local: Idset::from(0..=0) })
 }
 
 /// Whether a manager that runs as a job uses the resources of that job: it does unless the configuration or
@@ -421,6 +440,23 @@ mod tests {
         assert!(!takes_given(&config, &TestSize::default()));
         let both = json!({"fake-resources": {"nnodes": 1}, "resource": {"path": "x"}});
         assert!(found(both).unwrap_err().to_string().contains("resource.path says"));
+    }
+
+    #[test]
+    fn nodes_have_what_they_have_said() {
+        let node = |rank: u32, host: &str, cores: &str| NodeInfo {
+            rank,
+            host: host.to_owned(),
+            cores: cores.parse().unwrap(),
+            gpus: Idset::new(),
+            program: "1".to_owned(),
+        };
+        let found = of_nodes(&[node(0, "n1", "0-3"), node(1, "n2", "4-5")], 99.0).unwrap();
+        assert_eq!(found.resources.summary(), "rank0/core[0-3] rank1/core[4-5]");
+        assert_eq!(found.resources.nodelist().to_string(), "n[1-2]");
+        assert_eq!(found.resources.expiration(), Some(99.0));
+        let bare = of_nodes(&[node(0, "n1", "")], 0.0).unwrap_err();
+        assert!(bare.to_string().contains("n1"), "{bare}");
     }
 
     #[test]

@@ -1,14 +1,16 @@
 //! Where jobs run: the interface between the manager, which decides, and whatever runs a job.
 //!
 //! The manager hands a job to the [`Executor`] of the ranks that its resources name, and gets back the engine's
-//! [`ExecEvent`]s about it. The one executor today, [`LocalExecutor`], serves the ranks of this host. It leaves the
-//! processes to a *shepherd*, a process that outlives the manager, so that a manager can be upgraded or crash while
-//! its jobs run on.
+//! [`ExecEvent`]s about it. [`LocalExecutor`] serves the ranks of this host. It leaves the processes to a *shepherd*, a
+//! process that outlives the manager, so that a manager can be upgraded or crash while its jobs run on.
+//! [`nodes::NodesExecutor`] serves the nodes of an allocation, each of which has a shepherd.
 
 mod command;
 mod data;
+mod job_files;
 mod kill;
 mod local;
+pub mod nodes;
 pub(crate) mod output_limit;
 mod protocol;
 mod shepherd;
@@ -82,6 +84,10 @@ pub struct StartJob {
     /// The nodes in the order of ranks, with the tasks of each. Tasks are ranked node by node, unless the
     /// shell option `taskmap` says otherwise.
     pub nodes: Vec<NodeTasks>,
+    /// The place among [`nodes`](Self::nodes) of the one node whose tasks are to be started, if the others have shepherds
+    /// of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<usize>,
     /// Which node runs which task. Set by the execution target.
     #[serde(skip)]
     pub taskmap: TaskMap,
@@ -121,6 +127,7 @@ impl StartJob {
             queue: None,
             resources: serde_json::Value::Null,
             nodes: Vec::new(),
+            part: None,
             taskmap: TaskMap::default(),
             reattach: false,
             seen: Seen::default(),
@@ -183,8 +190,27 @@ pub enum ExecutorReport {
         /// The running tasks by rank; empty if the job is unknown.
         tasks: Vec<TaskProcess>,
     },
+    /// A node was lost, or is back.
+    Node {
+        /// The node.
+        rank: u32,
+        /// What has become of it.
+        change: NodeChange,
+    },
     /// A line for the manager's log, about a condition that an administrator has to resolve.
     Warning(String),
+}
+
+/// What has become of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodeChange {
+    /// It is lost, and its jobs with it.
+    Lost {
+        /// Why, for the administrator.
+        reason: String,
+    },
+    /// It is back, without its jobs.
+    Back,
 }
 
 /// A job that an executor held when the manager connected to it.

@@ -10,7 +10,8 @@
 //! | a rank is released | when its part has nothing left and the job has finished |
 //! | released | when no part has anything left |
 //!
-//! A node that is lost ends its parts: the job gets an exception, and goes on to its end on the nodes that are left.
+//! A node that is lost ends its parts, and the job goes on to its end on the nodes that are left. The exception of the job
+//! comes from the engine, which the executor tells that the node is offline.
 //!
 //! No I/O and no clock: the executor says what has happened, and decides when a node counts as lost.
 
@@ -22,9 +23,6 @@ use std::collections::BTreeMap;
 use crate::api::{ExecEvent, RaisedException};
 use crate::job::JobId;
 use crate::resource::Idset;
-
-/// The type of the exception of a job that has lost a node.
-pub const NODE_FAILURE: &str = "node-failure";
 
 /// The wait status of a part whose node is lost: that of a process that SIGKILL has ended, which is what a job sees of
 /// the end of its node.
@@ -192,24 +190,22 @@ impl Parts {
         }
     }
 
-    /// Handles the loss of a node. `note` tells the users of its jobs about it. Returns the reports about these jobs.
-    pub fn lose(&mut self, rank: u32, note: &str) -> Vec<ExecEvent> {
+    /// Handles the loss of a node. Returns the reports about its jobs.
+    pub fn lose(&mut self, rank: u32) -> Vec<ExecEvent> {
         let ids: Vec<JobId> = self.jobs_on(rank).collect();
-        ids.into_iter().flat_map(|id| self.lose_part(rank, id, note)).collect()
+        ids.into_iter().flat_map(|id| self.lose_part(rank, id)).collect()
     }
 
-    fn lose_part(&mut self, rank: u32, id: JobId, note: &str) -> Vec<ExecEvent> {
+    /// Handles that the node of one part is lost.
+    pub fn lose_part(&mut self, rank: u32, id: JobId) -> Vec<ExecEvent> {
         let Some(job) = self.jobs.get_mut(&id) else { return Vec::new() };
         let Some(place) = job.parts.iter().position(|part| part.rank == rank) else {
             return Vec::new();
         };
-        let exception = RaisedException::new(NODE_FAILURE, 0, note);
-        let mut reports = vec![ExecEvent::Exception { id, exception }];
         if job.parts.get(place).is_some_and(|part| part.stage == Stage::Started) {
             job.status = job.status.max(Some(LOST));
         }
-        reports.extend(job.release(id, place));
-        reports
+        job.release(id, place)
     }
 }
 

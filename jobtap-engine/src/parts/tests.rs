@@ -5,7 +5,6 @@ use proptest::prelude::*;
 use super::*;
 
 const ID: JobId = JobId::new(7);
-const GONE: &str = "node n2 is lost";
 
 /// The reports in short: `started`, `finished 256`, `released 2`, `released`.
 fn words(reports: Vec<ExecEvent>) -> String {
@@ -93,13 +92,12 @@ fn a_job_whose_part_can_not_start_has_no_status() {
 fn a_lost_node_ends_its_parts_and_the_job_goes_on_to_its_end() {
     let mut parts = parts(&[1, 2, 3]);
     told(&mut parts, [(1, STARTED), (2, STARTED), (3, STARTED)]);
-    assert_eq!(words(parts.lose(2, GONE)), NODE_FAILURE);
-    assert_eq!(words(parts.lose(2, GONE)), "", "once");
+    assert_eq!(words(parts.lose(2)), "");
     // Its reports are too late.
     let reports = [(2, finished(0)), (1, finished(15)), (3, finished(0)), (3, RELEASED)];
     let killed = format!("finished {LOST}, released 2");
     assert_eq!(told(&mut parts, reports), ["", "", &killed, "released 3"]);
-    assert_eq!(words(parts.lose(1, GONE)), format!("{NODE_FAILURE}, released"));
+    assert_eq!(words(parts.lose(1)), "released");
     assert_eq!(parts.forget(ID), [1, 2, 3], "the nodes that come back are told, too");
 }
 
@@ -107,8 +105,7 @@ fn a_lost_node_ends_its_parts_and_the_job_goes_on_to_its_end() {
 fn a_job_of_one_node_is_lost_with_it() {
     let mut parts = parts(&[2]);
     told(&mut parts, [(2, STARTED)]);
-    let all = format!("{NODE_FAILURE}, finished {LOST}, released");
-    assert_eq!(words(parts.lose(2, GONE)), all);
+    assert_eq!(words(parts.lose(2)), format!("finished {LOST}, released"));
 }
 
 #[test]
@@ -139,7 +136,7 @@ fn a_job_is_found_again_when_all_of_its_parts_are() {
     // A node that doesn't come back has nothing to add.
     parts.begin(ID, [1, 2], Begin::Reattach);
     told(&mut parts, [(1, ExecEvent::Reattached { id: ID }), (1, ExecEvent::CaughtUp { id: ID })]);
-    assert_eq!(words(parts.lose(2, GONE)), format!("{NODE_FAILURE}, caught-up"));
+    assert_eq!(words(parts.lose(2)), "caught-up");
 }
 
 /// What a node does next with its part, or `None` if it is lost.
@@ -165,12 +162,10 @@ proptest! {
             let rank = node as u32;
             match (what, stages[node]) {
                 (_, None | Some(Stage::Released | Stage::Failed)) => {
-                    prop_assert!(parts.lose(rank, GONE).is_empty());
+                    prop_assert!(parts.lose(rank).is_empty());
                 }
                 (None, Some(stage)) => {
-                    let before = reports.len();
-                    reports.extend(parts.lose(rank, GONE));
-                    prop_assert!(reports.len() > before, "a loss is told");
+                    reports.extend(parts.lose(rank));
                     lost += 1;
                     began &= stage >= Stage::Started;
                     stages[node] = None;
@@ -221,8 +216,6 @@ proptest! {
                 free = free.union(ranks);
             }
         }
-        let raised = reports.iter().filter(|event| matches!(event, ExecEvent::Exception { .. }));
-        prop_assert_eq!(raised.count(), lost);
         prop_assert!(ranks.iter().all(|rank| parts.jobs_on(*rank).next().is_none()));
     }
 }

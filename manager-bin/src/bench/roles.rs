@@ -138,6 +138,8 @@ fn manager(setup: &str) -> Result<(), BenchError> {
             socket: socket.clone(),
             log_level: Level::Warning,
             test_size: TestSize::default(),
+            end_of_nodes: 0.0,
+            nodes: None,
             given: None,
             dump: None,
             recovery: false,

@@ -71,10 +71,10 @@ impl JobMessage {
 
 /// What the thread uses.
 pub(super) struct ExecutionContext {
-    /// The executor of this host.
+    /// The executor.
     pub executor: Box<dyn Executor>,
     /// The ranks that it serves.
-    pub local_ranks: Idset,
+    pub ranks: Idset,
     /// What this host can run.
     pub limits: HostLimits,
     /// The jobs' records.
@@ -299,7 +299,7 @@ fn refuse(context: &ExecutionContext, id: JobId, error: &RpcError) {
 fn start_job(context: &ExecutionContext, job: ExecStart) -> Result<StartJob, RpcError> {
     let ExecStart { id, userid, jobspec, resources, reattach } = job;
     let resources = resources.ok_or_else(|| missing("R"))?;
-    served(&resources, &context.local_ranks)?;
+    served(&resources, &context.ranks)?;
     let nodes = distribution::nodes(&jobspec, &resources);
     let ntasks = nodes.iter().fold(0, |sum: u32, node| sum.saturating_add(node.ntasks));
     let shell_options = jobspec.attribute("system.shell.options").cloned().unwrap_or(Value::Null);
@@ -319,6 +319,7 @@ fn start_job(context: &ExecutionContext, job: ExecStart) -> Result<StartJob, Rpc
         command: jobspec.command().map(str::to_owned).collect(),
         ntasks,
         nodes,
+        part: None,
         cwd: jobspec.cwd().map_or_else(|| PathBuf::from("/"), PathBuf::from),
         env: environment(context, id)?,
         shell_options,
@@ -348,8 +349,8 @@ fn seen(records: &Records, id: JobId) -> Result<Seen, RpcError> {
 }
 
 /// Refuses resources of other hosts, on which there is no executor.
-fn served(resources: &ResourceSet, local: &Idset) -> Result<(), RpcError> {
-    let foreign = resources.without_ranks(local);
+fn served(resources: &ResourceSet, ranks: &Idset) -> Result<(), RpcError> {
+    let foreign = resources.without_ranks(ranks);
     if foreign.is_empty() {
         return Ok(());
     }

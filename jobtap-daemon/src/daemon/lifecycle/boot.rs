@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-use jobtap_core::engine::{Cred, Engine, HostCheck, Input, Level, Setup};
+use jobtap_core::engine::{Cred, Engine, HostCheck, Input, Level, NodeRequest, Request, Setup};
 use jobtap_core::job::Uid;
 use jobtap_core::resource::Idset;
 use tokio::sync::{Notify, oneshot};
@@ -32,14 +32,15 @@ use crate::daemon::plugin_threads::futures::FutureThreads;
 use crate::daemon::processes::Processes;
 use crate::daemon::records::Records;
 use crate::daemon::request_parts::{RequestParts, ShutdownRequest};
-use crate::daemon::resources;
+use crate::daemon::resources::{self, Inventory};
 use crate::daemon::rights::access::Access;
 use crate::daemon::rights::privacy::Privacy;
 use crate::daemon::watchers::hub::Hub;
 use crate::daemon::watchers::journal::JournalWatchers;
 use crate::daemon::writes;
 use crate::daemon::writes::effects::Effector;
-use crate::exec::{ExecutorReport, LocalConfig, LocalExecutor};
+use crate::exec::nodes::{NodesExecutor, OWN_NODE};
+use crate::exec::{Executor, ExecutorReport, LocalConfig, LocalExecutor, NodeChange};
 use crate::store::{
     CommitTimes, Committer, EmbeddedStore, GuestFiles, Reserve, SpaceCheck, Store, StoreError,
     StoreSettings,
@@ -69,8 +70,13 @@ pub(super) fn start_threads(
     failure: Failure,
 ) -> Result<(JoinHandle<()>, Arc<RequestParts>), StartError> {
     let owner = Uid::new(rustix::process::geteuid().as_raw());
-    let inventory =
-        resources::discover(&options.config, &options.test_size, options.given.as_ref())?;
+    let (inventory, nodes) = match open_nodes(options)? {
+        Some((executor, inventory)) => (inventory, Some(executor)),
+        None => {
+            let (config, given) = (&options.config, options.given.as_ref());
+            (resources::discover(config, &options.test_size, given)?, None)
+        }
+    };
     let registry = crate::linked::registry()?;
     let size = inventory.resources.ranks().len().to_string();
     let hosts = inventory.resources.nodelist().to_string();
@@ -87,8 +93,12 @@ pub(super) fn start_threads(
     let engine = EngineHandle::new(Arc::clone(&messages));
     let limits = HostLimits::of_this_host(&inventory);
     let setup_for_execution = ExecutionSetup { records: &records, limits: &limits, log: &log };
-    let local = inventory.local;
-    let execution = start_execution(options, &engine, setup_for_execution, local, uri, &settings)?;
+    let ranks = match &nodes {
+        Some(_) => inventory.resources.ranks(),
+        None => inventory.local,
+    };
+    let placed = Placed { nodes, ranks };
+    let execution = start_execution(options, &engine, setup_for_execution, placed, uri, &settings)?;
     let hub = Arc::new(Hub::default());
     let journal = Arc::new(JournalWatchers::default());
     let blocking = BlockingThreads::of_this_host(Arc::clone(&log));
@@ -313,29 +323,78 @@ struct ExecutionSetup<'a> {
     log: &'a Arc<Log>,
 }
 
+/// The nodes of an instance of several, and the ranks on which jobs can run.
+struct Placed {
+    nodes: Option<NodesExecutor>,
+    ranks: Idset,
+}
+
+/// Waits for the nodes of an instance of several.
+fn open_nodes(options: &Options) -> Result<Option<(NodesExecutor, Inventory)>, StartError> {
+    let Some(nodes) = &options.nodes else { return Ok(None) };
+    let state = options.statedir.path().to_path_buf();
+    let mut own = LocalConfig::new(state.join(OWN_NODE))?;
+    own.temporary = options.statedir.is_temporary();
+    let (executor, infos) = NodesExecutor::open(nodes, own, state)?;
+    Ok(Some((executor, resources::of_nodes(&infos, options.end_of_nodes)?)))
+}
+
+/// Passes on what the executor reports.
+fn reporting(
+    engine: &EngineHandle,
+    processes: &TaskProcesses,
+    log: &Arc<Log>,
+) -> impl Fn(ExecutorReport) + Send + Sync + use<> {
+    let (engine, processes, log) = (engine.clone(), processes.clone(), Arc::clone(log));
+    let owner = Cred { userid: Uid::new(rustix::process::geteuid().as_raw()), owner: true };
+    move |report| match report {
+        ExecutorReport::Events(all) => drop(engine.inputs(all.into_iter().map(Input::Exec))),
+        ExecutorReport::Tasks { id, tasks } => processes.told(id, &tasks),
+        ExecutorReport::Node { rank, change } => {
+            let targets = rank.to_string();
+            let request = match change {
+                NodeChange::Lost { reason } => {
+                    log.write(Level::Error, &format!("rank {rank} is lost: {reason}"));
+                    NodeRequest::Offline { targets, reason: Some(reason) }
+                }
+                NodeChange::Back => {
+                    log.write(Level::Info, &format!("rank {rank} is back"));
+                    NodeRequest::Online { targets }
+                }
+            };
+            drop(engine.request(owner, Request::Nodes(request)));
+        }
+        ExecutorReport::Warning(text) => log.write(Level::Warning, &text),
+    }
+}
+
 fn start_execution(
     options: &Options,
     engine: &EngineHandle,
     setup: ExecutionSetup<'_>,
-    local_ranks: Idset,
+    placed: Placed,
     uri: &str,
     settings: &Settings,
 ) -> Result<Execution, StartError> {
-    let mut local = LocalConfig::new(options.statedir.path().to_path_buf())?;
-    local.temporary = options.statedir.is_temporary();
     let processes = TaskProcesses::default();
-    let (events, requests, log) = (engine.clone(), processes.clone(), Arc::clone(setup.log));
-    let executor = LocalExecutor::connect(local, move |report| match report {
-        ExecutorReport::Events(all) => drop(events.inputs(all.into_iter().map(Input::Exec))),
-        ExecutorReport::Tasks { id, tasks } => requests.told(id, &tasks),
-        ExecutorReport::Warning(text) => log.write(Level::Warning, &text),
-    })?;
+    let report = reporting(engine, &processes, setup.log);
+    let executor: Box<dyn Executor> = match placed.nodes {
+        Some(nodes) => {
+            nodes.begin(report);
+            Box::new(nodes)
+        }
+        None => {
+            let mut local = LocalConfig::new(options.statedir.path().to_path_buf())?;
+            local.temporary = options.statedir.is_temporary();
+            Box::new(LocalExecutor::connect(local, report)?)
+        }
+    };
     let (execution, inbox) = Execution::new(processes);
     let parts = execution::ExecutionContext {
-        executor: Box::new(executor),
+        executor,
         records: setup.records.clone(),
         limits: setup.limits.clone(),
-        local_ranks,
+        ranks: placed.ranks,
         engine: engine.clone(),
         accounts: execution::Accounts::default(),
         uri: uri.to_owned(),

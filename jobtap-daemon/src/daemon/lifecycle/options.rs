@@ -11,6 +11,7 @@ use super::statedir::StateDir;
 use crate::daemon::attributes::Attributes;
 use crate::daemon::config::Source;
 use crate::daemon::resources::TestSize;
+use crate::exec::nodes::Nodes;
 
 /// The options of a manager.
 pub struct Options {
@@ -30,6 +31,10 @@ pub struct Options {
     pub test_size: TestSize,
     /// The resources of this manager's job, if it runs as a job of another manager.
     pub given: Option<ResourceSet>,
+    /// The nodes of this manager's instance, if it has several.
+    pub nodes: Option<Arc<Nodes>>,
+    /// When the allocation of these nodes ends (UNIX seconds, 0: never).
+    pub end_of_nodes: f64,
     /// Whether all queues are stopped at the start (`--recovery`).
     pub recovery: bool,
     /// The attributes that only the command that starts the manager knows, and those that clients have added.

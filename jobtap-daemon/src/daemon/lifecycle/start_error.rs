@@ -10,6 +10,7 @@ use crate::daemon::config::settings::SettingsError;
 use crate::daemon::config::{Location, Source, place};
 use crate::daemon::resources::ResourceError;
 use crate::exec::ExecError;
+use crate::exec::nodes::NodesError;
 use crate::store::StoreError;
 
 /// Why the manager was not started.
@@ -36,6 +37,9 @@ pub enum StartError {
     /// The executor cannot be started.
     #[error(transparent)]
     Exec(#[from] ExecError),
+    /// The nodes of the instance can't be used.
+    #[error(transparent)]
+    Nodes(#[from] NodesError),
     /// The socket cannot be created.
     #[error("can't listen at {}: {reason}", path.display())]
     Socket {

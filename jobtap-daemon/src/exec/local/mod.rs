@@ -18,6 +18,8 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use self::link::Link;
+pub(super) use self::open_job::OpenJob;
+pub(super) use self::shepherd::find_or_start;
 use self::shepherd::open_connection;
 use super::protocol::ShepherdRequest;
 use super::{Executor, ExecutorReport, HeldJob, JobCommand, StartJob};

@@ -5,29 +5,29 @@ use jobtap_core::engine::ExecEvent;
 use crate::exec::{Seen, StartJob};
 
 /// A job whose start was requested and whose release has not been reported.
-pub(super) struct OpenJob {
+pub(in crate::exec) struct OpenJob {
     /// The number of the connection on which the start was requested.
-    pub(super) connection: u64,
+    pub(in crate::exec) connection: u64,
     /// The start request, until the shepherd has reported an event of the job: a shepherd that died may not have read
     /// it.
-    pub(super) request: Option<Vec<u8>>,
+    pub(in crate::exec) request: Option<Vec<u8>>,
     /// The request to cancel it.
-    pub(super) cancel: Option<Vec<u8>>,
+    pub(in crate::exec) cancel: Option<Vec<u8>>,
     /// The events that were reported.
-    pub(super) seen: Seen,
+    pub(in crate::exec) seen: Seen,
     /// Whether [`ExecEvent::Started`] was reported.
-    pub(super) started: bool,
+    pub(in crate::exec) started: bool,
 }
 
 impl OpenJob {
-    pub(super) fn new(connection: u64, start: &StartJob, line: &[u8]) -> Self {
+    pub(in crate::exec) fn new(connection: u64, start: &StartJob, line: &[u8]) -> Self {
         let StartJob { seen, reattach, .. } = start;
         let request = Some(line.to_owned());
         Self { connection, request, cancel: None, seen: *seen, started: *reattach }
     }
 
     /// Counts an event that is reported.
-    pub(super) fn count(&mut self, event: &ExecEvent) {
+    pub(in crate::exec) fn count(&mut self, event: &ExecEvent) {
         self.request = None;
         match event {
             ExecEvent::Log { .. } => self.seen.log_entries += 1,

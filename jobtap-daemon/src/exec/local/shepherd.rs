@@ -46,7 +46,7 @@ pub(super) fn open_connection(
     Err(ExecError::NoAnswer { dir: dir.clone(), reason: last_log_line(&log, before) })
 }
 
-fn find_or_start(config: &LocalConfig) -> io::Result<UnixStream> {
+pub(in crate::exec) fn find_or_start(config: &LocalConfig) -> io::Result<UnixStream> {
     let connect = || socket::connect(&config.state_dir, config.patience);
     if let Some(stream) = connect()? {
         return Ok(stream);

@@ -18,7 +18,6 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::claims::Claimed;
 use super::devices::Devices;
 use super::files::jobdir::JobDirs;
-use super::files::private_files::PrivateFiles;
 use super::forker::{Forker, TaskReport};
 use super::host_name::{host_name, name_host};
 use super::job::{Attach, Executing, Job, Launch, Plan, State, Step, TaskRequest};
@@ -27,7 +26,7 @@ use super::message::{ExecResult, Message};
 use super::not_forked::NotForked;
 use super::option_shapes;
 use super::pids::signals::signal_task;
-use super::placement::task_map;
+use super::placement::{own_tasks, task_from, task_map};
 use super::pmi;
 use super::processes::groups::signal_groups;
 use super::rlimits::TaskLimits;
@@ -40,6 +39,7 @@ use super::streams::options::{ExitOptions, Input, IoOptions, files_per_task};
 use super::streams::taskio::JobIo;
 use super::succession;
 use super::system_error::plain;
+use crate::exec::job_files::JobFiles;
 use crate::exec::protocol::{Resumed, ShepherdMessage};
 use crate::exec::{SHEPHERD_LOST, Seen, StartJob};
 
@@ -79,8 +79,8 @@ impl From<StartError> for LaunchError {
 struct Means<'a> {
     forker: &'a mut Forker,
     job_dirs: &'a JobDirs,
-    output: &'a Arc<PrivateFiles>,
-    input: &'a PrivateFiles,
+    output: &'a Arc<JobFiles>,
+    input: &'a JobFiles,
     nonce: &'a str,
     inbox: &'a UnboundedSender<Message>,
 }
@@ -183,7 +183,7 @@ impl Shepherd {
         // Most jobs have one task, for which the files need not be counted.
         let counted = (start.ntasks > 1).then(|| files_per_task(&start.shell_options)).flatten();
         let (files, most) = (counted.unwrap_or_default(), self.open_files.own());
-        let has_pmi = pmi::is_wanted(requested, start.ntasks, files, most);
+        let has_pmi = pmi::is_wanted(requested, own_tasks(&start), files, most);
         let devices = Devices::for_job(&start)?;
         self.claims.claim(start.id);
         let pmi = has_pmi.then(|| self.pmi.job(&start, &self.inbox));
@@ -459,19 +459,22 @@ impl Launch {
         let start = &self.plan.start;
         loop {
             match self.step {
-                Step::Files(rank) if rank == start.ntasks => {
-                    self.io.flush_log().map_err(StartError::WriteLog)?;
-                    self.step = Step::Task(TaskRequest::first(0));
-                }
-                Step::Files(rank) => {
-                    self.io.prepare(start, rank)?;
-                    self.step = Step::Files(rank + 1);
-                }
-                Step::Task(request) if request.rank == start.ntasks => {
-                    self.io.flush_log().map_err(StartError::WriteLog)?;
-                    return Ok(Slice::Complete);
-                }
+                Step::Files(from) => match task_from(start, from) {
+                    None => {
+                        self.io.flush_log().map_err(StartError::WriteLog)?;
+                        self.step = Step::Task(TaskRequest::first(0));
+                    }
+                    Some(rank) => {
+                        self.io.prepare(start, rank)?;
+                        self.step = Step::Files(rank + 1);
+                    }
+                },
                 Step::Task(request) => {
+                    let Some(rank) = task_from(start, request.rank) else {
+                        self.io.flush_log().map_err(StartError::WriteLog)?;
+                        return Ok(Slice::Complete);
+                    };
+                    let request = TaskRequest { rank, ..request };
                     let launcher = Launcher::new(&self.plan, &self.program, nonce);
                     let ends = launcher
                         .prepare(request.rank, &self.io)
@@ -498,7 +501,8 @@ fn request_process(
     forker: &mut Forker,
 ) -> Result<Ends, SpawnError> {
     let Prepared { mut spawn, theirs, ends } = prepared;
-    spawn.record = (spawn.rank == 0).then(|| succession::record(start)).flatten();
+    let is_first = task_from(start, 0) == Some(spawn.rank);
+    spawn.record = is_first.then(|| succession::record(start)).flatten();
     let theirs = theirs.iter().map(|(used, file)| (*used, file.as_fd()));
     let files: Vec<_> = theirs.chain(ends.shepherd_ends()).collect();
     let requested = forker.spawn(spawn, &files);
@@ -856,6 +860,19 @@ mod tests {
         assert_eq!(bench.tasks(JobId::new(2)).len(), 1);
         let first = bench.tasks(ID).len();
         assert!(first < 300, "{first} tasks of the first job run");
+    }
+
+    #[test]
+    fn a_part_of_a_job_has_the_tasks_of_its_node() {
+        let mut bench = Bench::new();
+        let nodes = [(3, 2), (5, 3)].map(|(rank, ntasks)| NodeTasks { rank, ntasks });
+        let part = StartJob { ntasks: 5, nodes: nodes.into(), part: Some(1), ..bench.job(ID) };
+        bench.request(ShepherdRequest::Start(Box::new(part)));
+        bench.claimed();
+        let mut ranks: Vec<u32> =
+            bench.shepherd.jobs[&ID].tasks.running().map(|(_, rank)| rank).collect();
+        ranks.sort_unstable();
+        assert_eq!(ranks, [2, 3, 4]);
     }
 
     #[test]

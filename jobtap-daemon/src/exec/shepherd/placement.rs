@@ -29,6 +29,26 @@ pub(super) fn place(map: &TaskMap, rank: u32) -> Place {
     found.unwrap_or(Place { node: 0, local: rank })
 }
 
+/// The first task with this rank or a higher one that this shepherd starts.
+pub(super) fn task_from(job: &StartJob, rank: u32) -> Option<u32> {
+    let mut ranks = rank..job.ntasks;
+    match job.part {
+        None => ranks.next(),
+        Some(part) => ranks.find(|rank| place(&job.taskmap, *rank).node == part),
+    }
+}
+
+/// The number of tasks that this shepherd starts.
+pub(super) fn own_tasks(job: &StartJob) -> u32 {
+    match job.part {
+        None => job.ntasks,
+        Some(part) => {
+            let own = (0..job.ntasks).filter(|rank| place(&job.taskmap, *rank).node == part);
+            u32::try_from(own.count()).unwrap_or(u32::MAX)
+        }
+    }
+}
+
 /// The shell option `taskmap` can't be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TaskMapError {
@@ -221,6 +241,22 @@ mod tests {
         assert_eq!(raw("manual", "[[1,1,3,1],[0,1,1,1]]").unwrap(), "3;0-2");
         assert_eq!(raw("manual", "0-2;3").unwrap(), "0-2;3");
         assert_eq!(task_map(&job(&json!("cyclic:1"))).unwrap().to_raw(), "0,2;1,3");
+    }
+
+    #[test]
+    fn a_shepherd_starts_the_tasks_of_its_part() {
+        let mapped = |part| {
+            let job = StartJob { part, ..job(&json!("cyclic:1")) };
+            StartJob { taskmap: task_map(&job).unwrap(), ..job }
+        };
+        for (part, own) in [(None, vec![0, 1, 2, 3]), (Some(0), vec![0, 2]), (Some(1), vec![1, 3])]
+        {
+            let job = mapped(part);
+            let next = |rank: &u32| task_from(&job, rank + 1);
+            let found: Vec<u32> = std::iter::successors(task_from(&job, 0), next).collect();
+            assert_eq!(found, own);
+            assert_eq!(own_tasks(&job) as usize, own.len());
+        }
     }
 
     #[test]

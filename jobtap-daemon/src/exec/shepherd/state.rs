@@ -13,12 +13,12 @@ use tokio::time::Instant;
 
 use super::claims::Claims;
 use super::files::jobdir::JobDirs;
-use super::files::private_files::PrivateFiles;
 use super::forker::Forker;
 use super::job::Job;
 use super::manager_process::ManagerProcess;
 use super::message::Message;
 use super::pmi;
+use crate::exec::job_files::JobFiles;
 use crate::exec::protocol::ShepherdMessage;
 use crate::open_files::OpenFiles;
 
@@ -39,9 +39,9 @@ pub(super) struct Shepherd {
     pub(super) manager_process: Option<ManagerProcess>,
     pub(super) job_dirs: JobDirs,
     /// The output of the tasks of jobs.
-    pub(super) output: Arc<PrivateFiles>,
+    pub(super) output: Arc<JobFiles>,
     /// The input of jobs whose clients send it.
-    pub(super) input: PrivateFiles,
+    pub(super) input: JobFiles,
     /// Distinguishes processes of this shepherd from those of others, by their environment.
     pub(super) nonce: String,
     pub(super) open_files: &'static OpenFiles,
@@ -97,8 +97,8 @@ impl Shepherd {
         Ok(Self {
             claims: Claims::start(&state_dir, report)?,
             job_dirs: JobDirs::open(&state_dir)?,
-            output: Arc::new(PrivateFiles::open(&state_dir, "output")?),
-            input: PrivateFiles::open(&state_dir, "input")?,
+            output: Arc::new(JobFiles::open(&state_dir, "output")?),
+            input: JobFiles::open(&state_dir, "input")?,
             pmi: pmi::Service::new(&state_dir),
             state_dir,
             manager_process: None,

@@ -18,7 +18,7 @@ use super::forker::{ForkedJob, ForkedJobs};
 use super::job::Job;
 use super::job_user::JobUser;
 use super::pids::signals::signal_task;
-use super::placement::task_map;
+use super::placement::{own_tasks, task_map};
 use super::start_error::StartError;
 use super::state::Shepherd;
 use super::streams::input::JobInput;
@@ -44,12 +44,30 @@ pub(super) fn record(start: &StartJob) -> Option<String> {
         name: start.name.clone(),
         queue: start.queue.clone(),
         nodes: start.nodes.clone(),
+        part: start.part,
         kill: start.kill,
         output_limit: start.output_limit,
         takes_output: start.takes_output,
         ..StartJob::new(start.id)
     };
     serde_json::to_string(&record).ok()
+}
+
+/// A job with its task map, and its user.
+struct Mapped {
+    start: StartJob,
+    job_user: JobUser,
+}
+
+impl Mapped {
+    fn new(mut start: StartJob) -> Self {
+        let job_user = JobUser::for_job(&start).unwrap_or_default();
+        let counts: Vec<u32> = start.nodes.iter().map(|node| node.ntasks).collect();
+        // A map may be in a file of the user, which may be gone.
+        let mapped = job_user.try_act(|| Ok::<_, StartError>(task_map(&start)?));
+        start.taskmap = mapped.unwrap_or_else(|_| TaskMap::block(&counts));
+        Self { start, job_user }
+    }
 }
 
 impl Shepherd {
@@ -60,9 +78,10 @@ impl Shepherd {
         for (id, forked) in forked.jobs {
             let start = forked.record.as_deref();
             let start = start.and_then(|record| serde_json::from_str::<StartJob>(record).ok());
-            let ntasks = forked.tasks.len();
-            match start.filter(|start| usize::try_from(start.ntasks) == Ok(ntasks)) {
-                Some(start) => self.inherit(id, start, forked),
+            let started = forked.tasks.len();
+            let mapped = start.map(Mapped::new);
+            match mapped.filter(|mapped| usize::try_from(own_tasks(&mapped.start)) == Ok(started)) {
+                Some(mapped) => self.inherit(id, mapped, forked),
                 // The tasks become orphans of a job that has a claim but no record.
                 None => {
                     for task in forked.tasks.iter().filter(|task| task.status.is_none()) {
@@ -73,12 +92,7 @@ impl Shepherd {
         }
     }
 
-    fn inherit(&mut self, id: JobId, mut start: StartJob, forked: ForkedJob) {
-        let job_user = JobUser::for_job(&start).unwrap_or_default();
-        let counts: Vec<u32> = start.nodes.iter().map(|node| node.ntasks).collect();
-        // A map may be in a file of the user, which may be gone.
-        let mapped = job_user.try_act(|| Ok::<_, StartError>(task_map(&start)?));
-        start.taskmap = mapped.unwrap_or_else(|_| TaskMap::block(&counts));
+    fn inherit(&mut self, id: JobId, Mapped { start, job_user }: Mapped, forked: ForkedJob) {
         let mut job = Job::running(&start);
         job.dir = self.job_dirs.find(id);
         job.set_exit_options(ExitOptions::parse(&start.shell_options).unwrap_or_default());

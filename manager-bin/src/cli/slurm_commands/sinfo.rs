@@ -135,9 +135,7 @@ pub(crate) fn run(args: SinfoArgs) -> ExitCode {
                     "Bad state string: \"{word}\"\nvalid states: {words}"
                 )));
             }
-            nodes.retain(|node| {
-                words.is_empty() || words.iter().any(|word| node.is_named(word))
-            });
+            nodes.retain(|node| words.is_empty() || words.iter().any(|word| node.is_named(word)));
         }
         if args.responding || args.dead {
             nodes.retain(|node| (node.state == NodeState::Down) == args.dead);

@@ -2,6 +2,8 @@
 
 mod broker;
 mod enclosing;
+mod launcher;
+mod node;
 mod service;
 mod signals;
 
@@ -25,6 +27,7 @@ use tokio::time::timeout;
 
 use self::broker::{TestOptions, broker_attributes};
 use self::enclosing::{Enclosing, Expiration};
+use self::launcher::Place;
 use self::service::ServiceManager;
 use self::signals::Signals;
 use crate::cli::common::ids::show_id;
@@ -183,6 +186,18 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
         return Ok(0);
     }
     let enclosing = Enclosing::from_environment();
+    // A test size makes nodes of this host, and a job of this kind of manager is one instance by itself.
+    let nodes = match enclosing.is_none() && plan.test_size.size.is_none() {
+        true => launcher::place()?,
+        false => None,
+    };
+    let nodes = match nodes {
+        Some(Place::Node { address, identity, info }) => {
+            return node::run(address, &identity, &info).await;
+        }
+        Some(Place::Manager(nodes)) => Some(nodes),
+        None => None,
+    };
     if let Some(job) = enclosing.as_ref().filter(|job| !job.is_first_task())
         && plan.test_size.size.is_none()
     {
@@ -232,6 +247,8 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
         log_level,
         test_size,
         given,
+        end_of_nodes: launcher::end_of_allocation(),
+        nodes,
         dump,
         recovery,
         attributes,

@@ -1,5 +1,4 @@
 //! Files of jobs: their own directories, those in the manager's state directory, and those that users name.
 
 pub(super) mod jobdir;
-pub(super) mod private_files;
 pub(super) mod user_file;

@@ -4,10 +4,8 @@
 //! ([`Journal`]), its processes ([`Tasks`]), their [`Streams`], and the result of their exits ([`Outcome`]).
 //!
 //! A job on several hosts is one such record in the shepherd of each host, with the tasks of that host: the ranks of
-//! tasks and nodes are those of the whole job, and `nodes` are the host's own. Each shepherd launches, signals and ends
-//! its part as if it were the job. The manager's executor, which has sent the parts and gets the events of each,
-//! handles what concerns the whole job: the job has started when all parts have; its wait status is the highest of
-//! theirs; a part that is released releases its ranks ([`ExecEvent::PartlyReleased`]), and the last one the job.
+//! tasks and nodes are those of the whole job, and `part` is the host's own. Each shepherd launches, signals and ends
+//! its part as if it were the job. The manager's executor makes one job of the parts ([`jobtap_core::engine::parts`]).
 
 mod journal;
 mod outcome;
@@ -53,6 +51,7 @@ pub(super) struct Job {
     pub(super) id: JobId,
     pub(super) userid: u32,
     nodes: Vec<NodeTasks>,
+    part: Option<usize>,
     taskmap: TaskMap,
     /// The name of the command, for messages.
     program: String,
@@ -84,6 +83,7 @@ impl Job {
             id: job.id,
             userid: job.userid,
             nodes: job.nodes.clone(),
+            part: job.part,
             taskmap: job.taskmap.clone(),
             program: program(&job.command),
             service: format!("{}-shell-{}", job.userid, f58_for(job)),
@@ -266,7 +266,9 @@ impl Job {
             return;
         }
         let ranks: Idset = if left {
-            self.nodes.iter().map(|node| node.rank).collect()
+            let is_own = |place: usize| self.part.is_none_or(|part| part == place);
+            let own = self.nodes.iter().enumerate().filter(|(place, _)| is_own(*place));
+            own.map(|(_, node)| node.rank).collect()
         } else {
             let node = |(_, rank)| self.nodes.get(place(&self.taskmap, rank).node);
             self.tasks.running().filter_map(node).map(|node| node.rank).collect()
@@ -395,10 +397,10 @@ mod tests {
 
     use tokio::sync::mpsc::unbounded_channel;
 
-    use super::super::files::private_files::PrivateFiles;
     use super::super::job_user::JobUser;
     use super::super::streams::taskio::JobIo;
     use super::*;
+    use crate::exec::job_files::JobFiles;
 
     const ID: JobId = JobId::new(7);
 
@@ -495,7 +497,7 @@ mod tests {
     #[test]
     fn what_a_job_has_printed_is_reported_before_its_finish() {
         let state = tempfile::tempdir().unwrap();
-        let files = Arc::new(PrivateFiles::open(state.path(), "output").unwrap());
+        let files = Arc::new(JobFiles::open(state.path(), "output").unwrap());
         let start = StartJob { ntasks: 1, takes_output: true, ..StartJob::new(ID) };
         let io = JobIo::create(&start, &JobUser::default(), &files).unwrap();
         let mut job = running(1);

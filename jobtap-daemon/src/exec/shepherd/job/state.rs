@@ -62,7 +62,7 @@ pub(in crate::exec::shepherd) struct Launch {
 
 /// The next step of a launch.
 pub(in crate::exec::shepherd) enum Step {
-    /// To prepare the files of the task with this rank.
+    /// To prepare the files of the next task with this rank or a higher one.
     Files(u32),
     /// To request the process of this task.
     Task(TaskRequest),

@@ -16,9 +16,9 @@ use jobtap_core::job::JobId;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::super::files::private_files::PrivateFiles;
 use super::super::output_stream::Stream;
 use crate::clock::now;
+use crate::exec::job_files::JobFiles;
 use crate::exec::output_limit;
 
 /// The component that warns of truncated output, by Flux's name for it.
@@ -52,7 +52,7 @@ const MOST_HELD: usize = 4096;
 /// Where the flushed entries of a log are.
 enum Place {
     /// In memory, until they are too many, or the job [runs for long](OutputLog::move_to_file), or it ends.
-    Held { entries: Vec<u8>, files: Arc<PrivateFiles>, id: JobId },
+    Held { entries: Vec<u8>, files: Arc<JobFiles>, id: JobId },
     /// In a file, which has `written` bytes.
     File { file: File, written: u64 },
 }
@@ -62,11 +62,20 @@ enum Place {
 pub(in crate::exec::shepherd) struct OutputLog {
     place: Place,
     buffer: Vec<u8>,
-    ntasks: u32,
+    tasks: TaskCount,
     /// The number of bytes that are kept of each stream.
     limit: u64,
     stdout: Extent,
     stderr: Extent,
+}
+
+/// The number of tasks of a job.
+#[derive(Clone, Copy)]
+pub(super) struct TaskCount {
+    /// All of them, on whatever node.
+    pub(super) all: u32,
+    /// Those whose output is in this log.
+    pub(super) own: u32,
 }
 
 /// How much all tasks together have printed to a stream.
@@ -98,20 +107,20 @@ struct Data<'a> {
 }
 
 impl OutputLog {
-    /// The log of a job of `ntasks` tasks in a new file, which keeps `limit` bytes of each stream.
-    pub(super) fn in_file(file: File, ntasks: u32, limit: u64) -> Self {
-        Self::new(Place::File { file, written: 0 }, ntasks, limit)
+    /// The log of a job in a new file, which keeps `limit` bytes of each stream.
+    pub(super) fn in_file(file: File, tasks: TaskCount, limit: u64) -> Self {
+        Self::new(Place::File { file, written: 0 }, tasks, limit)
     }
 
     /// The log of the job `id`, held in memory until it is known whether it needs a file in `files`.
-    pub(super) fn held(files: Arc<PrivateFiles>, id: JobId, ntasks: u32, limit: u64) -> Self {
-        Self::new(Place::Held { entries: Vec::new(), files, id }, ntasks, limit)
+    pub(super) fn held(files: Arc<JobFiles>, id: JobId, tasks: TaskCount, limit: u64) -> Self {
+        Self::new(Place::Held { entries: Vec::new(), files, id }, tasks, limit)
     }
 
-    /// The log of a job of `ntasks` tasks in a file that another shepherd has begun.
-    pub(super) fn continued(file: File, ntasks: u32, limit: u64) -> io::Result<Self> {
+    /// The log of a job in a file that another shepherd has begun.
+    pub(super) fn continued(file: File, tasks: TaskCount, limit: u64) -> io::Result<Self> {
         let written = file.metadata()?.len();
-        let mut log = Self::new(Place::File { file, written }, ntasks, limit);
+        let mut log = Self::new(Place::File { file, written }, tasks, limit);
         // The file already has its header.
         log.buffer.clear();
         // About as much was kept as the file has.
@@ -121,16 +130,16 @@ impl OutputLog {
         Ok(log)
     }
 
-    fn new(place: Place, ntasks: u32, limit: u64) -> Self {
+    fn new(place: Place, tasks: TaskCount, limit: u64) -> Self {
         let (stdout, stderr) = (Extent::default(), Extent::default());
         let buffer = Vec::new();
-        let mut log = Self { place, buffer, ntasks, limit, stdout, stderr };
+        let mut log = Self { place, buffer, tasks, limit, stdout, stderr };
         log.add(
             "header",
             json!({
                 "version": 1,
                 "encoding": {"stdout": "UTF-8", "stderr": "UTF-8"},
-                "count": {"stdout": ntasks, "stderr": ntasks},
+                "count": {"stdout": tasks.all, "stderr": tasks.all},
                 "options": {},
             }),
         );
@@ -209,10 +218,10 @@ impl OutputLog {
     pub(super) fn eof(&mut self, of: Stream, rank: u32) {
         let (stream, rank) = (of.name(), rank.to_string());
         self.add("data", Data { stream, rank, encoding: None, data: None, eof: true });
-        let ntasks = self.ntasks;
+        let own = self.tasks.own;
         let extent = self.extent(of);
         extent.ended += 1;
-        let (all_ended, printed) = (extent.ended == ntasks, extent.printed);
+        let (all_ended, printed) = (extent.ended == own, extent.printed);
         // As Flux counts: a piece of output that exceeds the limit is left out as a whole.
         let over = printed.saturating_sub(self.limit);
         if all_ended && over > 0 {
@@ -281,11 +290,15 @@ impl OutputLog {
 mod tests {
     use super::*;
 
+    fn tasks(count: u32) -> TaskCount {
+        TaskCount { all: count, own: count }
+    }
+
     #[test]
     fn a_log_has_the_form_of_rfc_24() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
-        let mut log = OutputLog::in_file(File::create(&path).unwrap(), 2, 1 << 30);
+        let mut log = OutputLog::in_file(File::create(&path).unwrap(), tasks(2), 1 << 30);
         log.redirect(Stream::Stderr, "0-1", "e.txt");
         log.data(Stream::Stdout, 1, b"hi\n");
         log.data(Stream::Stdout, 0, b"\xff");
@@ -319,7 +332,7 @@ mod tests {
     fn output_over_the_limit_is_counted_and_not_kept() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
-        let mut log = OutputLog::in_file(File::create(&path).unwrap(), 2, 12);
+        let mut log = OutputLog::in_file(File::create(&path).unwrap(), tasks(2), 12);
         for rank in [0, 1] {
             log.data(Stream::Stdout, rank, b"1234\n");
         }
@@ -362,7 +375,7 @@ mod tests {
     #[test]
     fn a_full_disk_is_an_error() {
         let full = File::options().write(true).open("/dev/full").unwrap();
-        let mut log = OutputLog::in_file(full, 1, 1);
+        let mut log = OutputLog::in_file(full, tasks(1), 1);
         assert_eq!(log.flush().unwrap_err().kind(), io::ErrorKind::StorageFull);
     }
 
@@ -370,9 +383,9 @@ mod tests {
 
     /// A log that is held in memory, and the path of its file, if it gets one.
     fn held(state: &tempfile::TempDir) -> (OutputLog, std::path::PathBuf) {
-        let files = Arc::new(PrivateFiles::open(state.path(), "output").unwrap());
+        let files = Arc::new(JobFiles::open(state.path(), "output").unwrap());
         let path = state.path().join("output/0000.0000.0000.0007");
-        (OutputLog::held(files, ID, 1, 1 << 20), path)
+        (OutputLog::held(files, ID, tasks(1), 1 << 20), path)
     }
 
     fn printed(text: &str) -> String {

@@ -11,7 +11,6 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::super::files::private_files::PrivateFiles;
 use super::super::files::user_file::{
     OutputFile, Purpose, TaskStream, depends_on_process, for_task, open,
 };
@@ -19,13 +18,15 @@ use super::super::forker::ShepherdEnd;
 use super::super::job_user::JobUser;
 use super::super::option_error::{OptionError, OptionFault};
 use super::super::output_stream::Stream;
+use super::super::placement::own_tasks;
 use super::super::start_error::StartError;
 use super::super::template::{is_per_task, render, render_for_all};
 use super::ends::{Capture, Ends, SharedLog, Target, lock};
 use super::options::{Input, IoOptions};
-use super::output::{OutputLog, Severity};
+use super::output::{OutputLog, Severity, TaskCount};
 use super::pty::{Pty, PtyOptions, Terminal};
 use crate::exec::StartJob;
+use crate::exec::job_files::JobFiles;
 use crate::open_files::OpenFiles;
 
 /// The standard streams of one task, and the shepherd's ends of its pipes.
@@ -79,15 +80,15 @@ impl JobIo {
     pub(in crate::exec::shepherd) fn create(
         job: &StartJob,
         job_user: &JobUser,
-        logs: &Arc<PrivateFiles>,
+        logs: &Arc<JobFiles>,
     ) -> Result<Self, StartError> {
         let options = IoOptions::parse(&job.shell_options)?;
         let limit = options.limit.unwrap_or(job.output_limit);
         let mut log = match job.takes_output {
-            true => OutputLog::held(Arc::clone(logs), job.id, job.ntasks, limit),
+            true => OutputLog::held(Arc::clone(logs), job.id, task_count(job), limit),
             false => {
                 let file = logs.create(job.id).map_err(StartError::MakeLog)?;
-                OutputLog::in_file(file, job.ntasks, limit)
+                OutputLog::in_file(file, task_count(job), limit)
             }
         };
         let shared = job_user.try_act(|| open_shared(job, &options, Some(&mut log)))?;
@@ -111,7 +112,7 @@ impl JobIo {
     pub(in crate::exec::shepherd) fn reopen(
         job: &StartJob,
         job_user: &JobUser,
-        logs: &PrivateFiles,
+        logs: &JobFiles,
     ) -> Result<Self, StartError> {
         let mut options = IoOptions::parse(&job.shell_options)?;
         // The files already have what was printed before.
@@ -119,8 +120,8 @@ impl JobIo {
         let limit = options.limit.unwrap_or(job.output_limit);
         let file = logs.reopen(job.id).or_else(|_| logs.create(job.id));
         let log = file.and_then(|file| match file.metadata()?.len() {
-            0 => Ok(OutputLog::in_file(file, job.ntasks, limit)),
-            _ => OutputLog::continued(file, job.ntasks, limit),
+            0 => Ok(OutputLog::in_file(file, task_count(job), limit)),
+            _ => OutputLog::continued(file, task_count(job), limit),
         });
         let log = log.map_err(StartError::ContinueLog)?;
         // The paths of the files were logged when the job began.
@@ -358,6 +359,10 @@ impl JobIo {
     }
 }
 
+fn task_count(job: &StartJob) -> TaskCount {
+    TaskCount { all: job.ntasks, own: own_tasks(job) }
+}
+
 fn open_shared(
     job: &StartJob,
     options: &IoOptions,
@@ -421,7 +426,8 @@ mod tests {
         let job = StartJob { ntasks: 2, cwd, ..StartJob::new(JobId::new(1)) };
         let shared = |options| {
             let options = IoOptions::parse(&options).unwrap();
-            let mut log = OutputLog::in_file(tempfile::tempfile().unwrap(), 2, 1 << 20);
+            let mut log =
+                OutputLog::in_file(tempfile::tempfile().unwrap(), task_count(&job), 1 << 20);
             let TaskFiles { stdout, stderr } = open_shared(&job, &options, Some(&mut log)).unwrap();
             Arc::ptr_eq(&stdout.unwrap(), &stderr.unwrap())
         };

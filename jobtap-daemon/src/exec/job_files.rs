@@ -12,23 +12,20 @@ use crate::files::{Dir, KeptDir, Kind};
 use crate::open_files::OpenFiles;
 
 /// The files of one kind, one for each job.
-pub(in crate::exec::shepherd) struct PrivateFiles {
+pub(super) struct JobFiles {
     state: Dir,
     dir: KeptDir,
 }
 
-impl PrivateFiles {
+impl JobFiles {
     /// The files in the directory `STATE/KIND`.
-    pub(in crate::exec::shepherd) fn open(
-        state_dir: &Path,
-        kind: &'static str,
-    ) -> io::Result<Self> {
+    pub(super) fn open(state_dir: &Path, kind: &'static str) -> io::Result<Self> {
         Ok(Self { state: Dir::open(state_dir)?, dir: KeptDir::new(kind) })
     }
 
     /// Creates the file of a job, which only the manager's user may read. A file from an earlier launch of the job
     /// is removed and not reused, since it may have other hard links.
-    pub(in crate::exec::shepherd) fn create(&self, id: JobId) -> io::Result<File> {
+    pub(super) fn create(&self, id: JobId) -> io::Result<File> {
         let name = id.encode(Encoding::DotHex);
         let file = self.dir.with(&self.state, |dir| match dir.new_file(&name, 0o600) {
             Err(error)
@@ -44,7 +41,7 @@ impl PrivateFiles {
     }
 
     /// Opens the file of a job that another shepherd has created, for appending.
-    pub(in crate::exec::shepherd) fn reopen(&self, id: JobId) -> io::Result<File> {
+    pub(super) fn reopen(&self, id: JobId) -> io::Result<File> {
         let name = id.encode(Encoding::DotHex);
         let flags = OFlags::RDWR | OFlags::APPEND;
         let file = self.dir.with(&self.state, |dir| dir.file(&name, flags, 0))?;
@@ -52,11 +49,7 @@ impl PrivateFiles {
     }
 
     /// As [`create`](Self::create), with this content. On an error, no file is left.
-    pub(in crate::exec::shepherd) fn create_with(
-        &self,
-        id: JobId,
-        content: &[u8],
-    ) -> io::Result<File> {
+    pub(super) fn create_with(&self, id: JobId, content: &[u8]) -> io::Result<File> {
         let mut file = self.create(id)?;
         if let Err(error) = file.write_all(content) {
             // Ignore a failed removal: the write error is more useful.
@@ -81,7 +74,7 @@ mod tests {
     #[test]
     fn output_is_private() {
         let state = tempfile::tempdir().unwrap();
-        PrivateFiles::open(state.path(), "output").unwrap().create(JobId::new(1)).unwrap();
+        JobFiles::open(state.path(), "output").unwrap().create(JobId::new(1)).unwrap();
         let dir = state.path().join("output");
         for path in [&dir.join(name(1)), &dir] {
             assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o077, 0);
@@ -98,7 +91,7 @@ mod tests {
         fs::write(path("victim"), "precious").unwrap();
         symlink(path("victim"), of_job(1)).unwrap();
         symlink(path("new"), of_job(2)).unwrap();
-        let output = PrivateFiles::open(&path("state"), "output").unwrap();
+        let output = JobFiles::open(&path("state"), "output").unwrap();
         for id in [1, 2] {
             assert!(output.create(JobId::new(id)).is_err(), "{id}");
         }
@@ -106,7 +99,7 @@ mod tests {
         output.create(JobId::new(3)).unwrap().write_all(b"printed").unwrap();
         assert_eq!(fs::read_to_string(of_job(3)).unwrap(), "printed");
         symlink(path("elsewhere"), path("state/input")).unwrap();
-        let input = PrivateFiles::open(&path("state"), "input").unwrap();
+        let input = JobFiles::open(&path("state"), "input").unwrap();
         assert!(input.create(JobId::new(4)).is_err());
         assert_eq!(fs::read_to_string(path("victim")).unwrap(), "precious");
         assert!(!path("new").exists());

@@ -1,0 +1,171 @@
+//! The manager's side of a channel to a node.
+//!
+//! A connection is nobody's until TLS has shown that its other end has the identity of the instance, and a node's only
+//! when its first line has said which. Both have to happen in time.
+
+use std::net::{IpAddr, TcpListener as StdTcpListener};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc::{Sender, UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use super::hub::{self, Message};
+use super::wire::{self, Frame, FromNode, NodeInfo, ToNode, VERSION, node_line};
+
+/// How long a connection may take until it is a node's.
+const JOINING: Duration = Duration::from_secs(10);
+
+/// The number of connections that may be nobody's at once. More of them wait in the system's queue.
+const MOST_STRANGERS: usize = 256;
+
+/// A stream of bytes to a node.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + 'static {}
+impl<T: AsyncRead + AsyncWrite + Send + 'static> Stream for T {}
+
+/// A node's connection, as the hub has it. Dropping it closes the connection.
+pub(super) struct Connection {
+    /// Lines to the node.
+    pub(super) outbox: UnboundedSender<Vec<u8>>,
+    reader: AbortHandle,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+/// Accepts connections for as long as the hub runs.
+pub(super) async fn accept(
+    listener: StdTcpListener,
+    tls: TlsAcceptor,
+    inbox: Sender<Message>,
+) -> std::io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let listener = TcpListener::from_std(listener)?;
+    let strangers = std::sync::Arc::new(tokio::sync::Semaphore::new(MOST_STRANGERS));
+    loop {
+        // The semaphore is never closed.
+        let Ok(place) = std::sync::Arc::clone(&strangers).acquire_owned().await else {
+            return Ok(());
+        };
+        let Ok((stream, _)) = listener.accept().await else {
+            // Too many open files, for instance.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let (tls, inbox) = (tls.clone(), inbox.clone());
+        tokio::spawn(async move {
+            let greeted = async {
+                stream.set_nodelay(true).ok()?;
+                Some(introduce(tls.accept(stream).await.ok()?).await?)
+            };
+            if let Ok(Some(stranger)) = timeout(JOINING, greeted).await {
+                drop(place);
+                serve(stranger, inbox).await;
+            }
+        });
+    }
+}
+
+/// Serves a connection within this process.
+pub(super) async fn serve_own(stream: impl Stream, inbox: Sender<Message>) {
+    if let Some(stranger) = introduce(stream).await {
+        serve(stranger, inbox).await;
+    }
+}
+
+/// A connection whose first line has come.
+struct Introduced<S> {
+    read: BufReader<tokio::io::ReadHalf<S>>,
+    write: tokio::io::WriteHalf<S>,
+    node: NodeInfo,
+}
+
+/// Reads the first line. `None` if it isn't that of a node that this program can work with.
+async fn introduce<S: Stream>(stream: S) -> Option<Introduced<S>> {
+    let (read, mut write) = tokio::io::split(stream);
+    let mut read = BufReader::new(read);
+    let Ok(Some(Frame::Node(line))) = wire::read_first(&mut read).await else { return None };
+    let (version, node) = match serde_json::from_slice(&line) {
+        Ok(FromNode::Join { version, node }) => (version, node),
+        _ => return None,
+    };
+    if version != VERSION {
+        let reason = hub::other_program(&node.program);
+        let _ = write.write_all(&node_line(&ToNode::Refused { reason })).await;
+        let _ = write.flush().await;
+        return None;
+    }
+    Some(Introduced { read, write, node })
+}
+
+async fn serve<S: Stream>(introduced: Introduced<S>, inbox: Sender<Message>) {
+    let Introduced { read, write, node } = introduced;
+    let (outbox, lines) = unbounded_channel();
+    let rank = node.rank;
+    let number = hub::next_number();
+    let reading = inbox.clone();
+    // The hub starts the reader by its answer: what it reads must come after the joining.
+    let (begin, begun) = tokio::sync::oneshot::channel::<()>();
+    let reader = tokio::spawn(async move {
+        if begun.await.is_ok() {
+            read_all(read, rank, number, &reading).await;
+        }
+        let _ = reading.send(Message::Left { rank, number }).await;
+    });
+    let connection = Connection { outbox, reader: reader.abort_handle() };
+    let joined = Message::Joined { number, node, connection, begin };
+    if inbox.send(joined).await.is_ok() {
+        write_all(write, lines).await;
+        // The hub learns from the reader that the connection has ended, unless the hub has ended it.
+        reader.abort();
+        let _ = inbox.send(Message::Left { rank, number }).await;
+    }
+}
+
+async fn read_all(
+    mut read: BufReader<impl AsyncRead + Unpin>,
+    rank: u32,
+    number: u64,
+    inbox: &Sender<Message>,
+) {
+    while let Ok(Some(frame)) = wire::read(&mut read).await {
+        if inbox.send(Message::Frame { rank, number, frame }).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The maximum number of lines that are written at once.
+const MOST_TOGETHER: usize = 64;
+
+async fn write_all(mut write: impl AsyncWrite + Unpin, mut lines: UnboundedReceiver<Vec<u8>>) {
+    let mut together = Vec::new();
+    while lines.recv_many(&mut together, MOST_TOGETHER).await > 0 {
+        let text = together.drain(..).flatten().collect::<Vec<u8>>();
+        if write.write_all(&text).await.is_err() || write.flush().await.is_err() {
+            return;
+        }
+    }
+    let _ = write.shutdown().await;
+}
+
+/// The address at which the other nodes reach this host: that of the interface by which it reaches `other`.
+///
+/// # Errors
+/// This host has no way to the other one.
+pub fn own_address(other: IpAddr) -> std::io::Result<IpAddr> {
+    let any: IpAddr = match other {
+        IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    };
+    // Connecting such a socket sends nothing.
+    let socket = std::net::UdpSocket::bind((any, 0))?;
+    socket.connect((other, 9))?;
+    Ok(socket.local_addr()?.ip())
+}

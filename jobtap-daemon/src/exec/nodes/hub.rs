@@ -1,0 +1,591 @@
+//! The loop that owns the nodes: their connections, what is open on each, and the parts of jobs.
+//!
+//! Nodes connect, and connect again when their connection was cut. What a node has missed is sent to it then, as to a
+//! shepherd that takes another one's place. A node that stays away longer than the grace time is lost: its jobs lose their
+//! parts there, and what it still has of them is ended if it comes back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender as StdSender;
+use std::time::Duration;
+
+use jobtap_core::engine::ExecEvent;
+use jobtap_core::engine::parts::{Begin, Parts};
+use jobtap_core::job::JobId;
+use jobtap_core::resource::Idset;
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::channel::Connection;
+use super::outputs::Outputs;
+use super::wire::{Frame, FromNode, NodeInfo, ToNode, node_line, to_shepherd};
+use crate::exec::local::OpenJob;
+use crate::exec::protocol::{
+    Resumed, ShepherdMessage, ShepherdRequest, VERSION, decode_message, encode,
+};
+use crate::exec::{
+    ExecutorReport, HeldJob, JobCommand, KillPolicy, NodeChange, Seen, StartJob, TaskProcess,
+};
+
+/// The interval at which silent and absent nodes are looked for.
+const PATROL: Duration = Duration::from_secs(1);
+
+/// How long a node may be silent before it is pinged.
+const PING: Duration = Duration::from_secs(5);
+
+/// How long a node may be silent before its connection counts as cut.
+const SILENCE: Duration = Duration::from_secs(15);
+
+/// The maximum number of messages that are handled before the reports about them are passed on.
+const MOST_TOGETHER: usize = 256;
+
+/// More than a part of a job ever reports: none of its entries is to be repeated.
+const ALL: usize = u32::MAX as usize;
+
+/// Takes the reports to the manager.
+pub(super) type Report = Box<dyn Fn(ExecutorReport) + Send>;
+
+/// A number for the next connection.
+pub(super) fn next_number() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed) + 1
+}
+
+/// What comes from nodes.
+pub(super) enum Message {
+    /// A node has connected. The connection is read once `begin` is sent.
+    Joined { number: u64, node: NodeInfo, connection: Connection, begin: oneshot::Sender<()> },
+    /// A line of a node.
+    Frame { rank: u32, number: u64, frame: Frame },
+    /// A connection has ended.
+    Left { rank: u32, number: u64 },
+}
+
+/// What comes from the manager.
+pub(super) enum Request {
+    /// Report to the manager from now on.
+    Begin(Report),
+    Start(Box<StartJob>),
+    Command(JobCommand),
+    /// Let all shepherds exit as soon as they hold no job.
+    Shutdown {
+        done: StdSender<()>,
+    },
+}
+
+/// All nodes have joined.
+pub(super) struct Complete {
+    pub(super) nodes: Vec<NodeInfo>,
+    pub(super) held: Vec<HeldJob>,
+}
+
+/// The nodes that have joined, as whoever waits for the others is told.
+pub(super) enum Joining {
+    /// One more.
+    Joined(u32),
+    /// A node that can't be one of this instance's.
+    Refused(String),
+    Complete(Complete),
+}
+
+pub(super) struct Hub {
+    nodes: BTreeMap<u32, Node>,
+    /// The version of the manager's program.
+    program: String,
+    size: u32,
+    grace: Duration,
+    parts: Parts,
+    outputs: Outputs,
+    /// Processes of jobs that a client has asked for, as far as nodes have answered.
+    asked: BTreeMap<JobId, Asked>,
+    report: Option<Report>,
+    reports: Vec<ExecEvent>,
+    joining: Option<StdSender<Joining>>,
+    /// Who waits for the end of all shepherds.
+    shutdown: Option<StdSender<()>>,
+}
+
+struct Asked {
+    waiting: BTreeSet<u32>,
+    tasks: Vec<TaskProcess>,
+}
+
+/// A node, from its first joining on.
+struct Node {
+    info: NodeInfo,
+    link: Link,
+    /// Jobs with parts here whose release has not been reported.
+    open: BTreeMap<JobId, OpenJob>,
+    /// What its shepherd held when it joined first.
+    held: Option<Vec<HeldJob>>,
+}
+
+enum Link {
+    Connected { number: u64, connection: Connection, heard: Instant, pinged: bool },
+    Away { since: Instant },
+    Lost,
+}
+
+impl Node {
+    fn send(&self, line: Vec<u8>) {
+        if let Link::Connected { connection, .. } = &self.link {
+            // Fails only if the connection has ended; what the node needs is sent again on the next one.
+            let _ = connection.outbox.send(line);
+        }
+    }
+
+    fn request(&self, request: &ShepherdRequest) {
+        if let Ok(line) = encode(request) {
+            self.send(to_shepherd(&line));
+        }
+    }
+
+    fn is_connected(&self, on: u64) -> bool {
+        matches!(self.link, Link::Connected { number, .. } if number == on)
+    }
+}
+
+impl Hub {
+    pub(super) fn new(
+        program: String,
+        size: u32,
+        grace: Duration,
+        outputs: Outputs,
+        joining: StdSender<Joining>,
+    ) -> Self {
+        Self {
+            nodes: BTreeMap::new(),
+            program,
+            size,
+            grace,
+            parts: Parts::default(),
+            outputs,
+            asked: BTreeMap::new(),
+            report: None,
+            reports: Vec::new(),
+            joining: Some(joining),
+            shutdown: None,
+        }
+    }
+
+    /// Runs until the manager has dropped its end of `requests`.
+    pub(super) async fn run(
+        mut self,
+        mut messages: Receiver<Message>,
+        mut requests: UnboundedReceiver<Request>,
+    ) {
+        let mut patrol = interval(PATROL);
+        patrol.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut together = Vec::new();
+        loop {
+            tokio::select! {
+                request = requests.recv() => match request {
+                    Some(request) => self.request(request),
+                    None => return,
+                },
+                1.. = messages.recv_many(&mut together, MOST_TOGETHER) => {
+                    together.drain(..).for_each(|message| self.handle(message));
+                }
+                _ = patrol.tick() => self.patrol(),
+            }
+            self.flush();
+        }
+    }
+
+    /// Passes on the reports that have gathered.
+    fn flush(&mut self) {
+        if !self.reports.is_empty() {
+            let events = std::mem::take(&mut self.reports);
+            self.tell(ExecutorReport::Events(events));
+        }
+    }
+
+    fn tell(&self, report: ExecutorReport) {
+        if let Some(to) = &self.report {
+            to(report);
+        }
+    }
+
+    fn request(&mut self, request: Request) {
+        match request {
+            Request::Begin(report) => self.report = Some(report),
+            Request::Start(job) => self.start(*job),
+            Request::Command(command) => self.command(command),
+            Request::Shutdown { done } => {
+                for node in self.nodes.values() {
+                    node.send(node_line(&ToNode::End));
+                    node.request(&ShepherdRequest::Shutdown);
+                }
+                self.shutdown = Some(done);
+                self.note_end();
+            }
+        }
+    }
+
+    /// Starts a job, or its parts on several nodes.
+    fn start(&mut self, job: StartJob) {
+        let id = job.id;
+        let begin = if job.reattach { Begin::Reattach } else { Begin::Start };
+        let ranks: Vec<u32> = job.nodes.iter().map(|node| node.rank).collect();
+        self.parts.begin(id, ranks.iter().copied(), begin);
+        if let [rank] = *ranks {
+            return self.start_part(rank, job);
+        }
+        for (place, rank) in ranks.into_iter().enumerate() {
+            let seen = match place {
+                0 => job.seen,
+                // Only the first node's entries are in the job's log. A repeated exception would end the job again.
+                _ => Seen {
+                    log_entries: ALL,
+                    exceptions: if job.seen.exceptions == 0 { 0 } else { ALL },
+                    finished: job.seen.finished,
+                },
+            };
+            let part = Some(place);
+            self.start_part(rank, StartJob { part, seen, takes_output: false, ..job.clone() });
+        }
+    }
+
+    fn start_part(&mut self, rank: u32, job: StartJob) {
+        let id = job.id;
+        let request = ShepherdRequest::Start(Box::new(job));
+        let (ShepherdRequest::Start(job), Ok(line)) = (&request, encode(&request)) else { return };
+        let from = self.outputs.received(id, rank);
+        match self.nodes.get_mut(&rank) {
+            Some(node) if !matches!(node.link, Link::Lost) => {
+                // A node that is away gets it when it is back.
+                let number = match node.link {
+                    Link::Connected { number, .. } => number,
+                    _ => 0,
+                };
+                node.open.insert(id, OpenJob::new(number, job, &line));
+                node.send(node_line(&ToNode::Follow { id, from }));
+                node.send(to_shepherd(&line));
+            }
+            _ => {
+                let reports = self.parts.lose_part(rank, id);
+                self.reports.extend(reports);
+            }
+        }
+    }
+
+    fn command(&mut self, command: JobCommand) {
+        let id = command.id();
+        let ranks: Vec<u32> = match command {
+            JobCommand::Ack { .. } => {
+                self.outputs.forget(id);
+                self.parts.forget(id)
+            }
+            _ => self.parts.ranks(id).collect(),
+        };
+        if let JobCommand::Tasks { .. } = command {
+            return self.ask_for_tasks(id, ranks);
+        }
+        let is_ack = matches!(command, JobCommand::Ack { .. });
+        let is_cancel = matches!(command, JobCommand::Cancel { .. });
+        let Ok(line) = encode(&ShepherdRequest::Job(command)) else { return };
+        for rank in ranks {
+            let Some(node) = self.nodes.get_mut(&rank) else { continue };
+            if is_ack {
+                node.open.remove(&id);
+                node.send(node_line(&ToNode::Unfollow { id }));
+            } else if is_cancel && let Some(job) = node.open.get_mut(&id) {
+                job.cancel.get_or_insert_with(|| line.clone());
+            }
+            node.send(to_shepherd(&line));
+        }
+    }
+
+    fn ask_for_tasks(&mut self, id: JobId, ranks: Vec<u32>) {
+        let connected = |rank: &u32| {
+            self.nodes.get(rank).is_some_and(|node| matches!(node.link, Link::Connected { .. }))
+        };
+        let waiting: BTreeSet<u32> = ranks.into_iter().filter(connected).collect();
+        for rank in &waiting {
+            if let Some(node) = self.nodes.get(rank) {
+                node.request(&ShepherdRequest::Job(JobCommand::Tasks { id }));
+            }
+        }
+        self.asked.insert(id, Asked { waiting, tasks: Vec::new() });
+        self.answer_about_tasks(id);
+    }
+
+    /// Answers a question about the processes of a job once all of its nodes have.
+    fn answer_about_tasks(&mut self, id: JobId) {
+        if self.asked.get(&id).is_some_and(|asked| asked.waiting.is_empty())
+            && let Some(Asked { mut tasks, .. }) = self.asked.remove(&id)
+        {
+            tasks.sort_by_key(|task| task.rank);
+            self.flush();
+            self.tell(ExecutorReport::Tasks { id, tasks });
+        }
+    }
+
+    fn handle(&mut self, message: Message) {
+        match message {
+            Message::Joined { number, node, connection, begin } => {
+                self.joined(number, node, connection, begin);
+            }
+            Message::Frame { rank, number, frame } => {
+                let Some(node) = self.nodes.get_mut(&rank).filter(|node| node.is_connected(number))
+                else {
+                    return;
+                };
+                if let Link::Connected { heard, pinged, .. } = &mut node.link {
+                    (*heard, *pinged) = (Instant::now(), false);
+                }
+                match frame {
+                    Frame::Shepherd(line) => self.take_line(rank, &line),
+                    Frame::Node(line) => self.take_node_line(rank, &line),
+                }
+            }
+            Message::Left { rank, number } => {
+                if self.nodes.get(&rank).is_some_and(|node| node.is_connected(number)) {
+                    self.cut(rank);
+                }
+            }
+        }
+    }
+
+    fn joined(
+        &mut self,
+        number: u64,
+        info: NodeInfo,
+        connection: Connection,
+        begin: oneshot::Sender<()>,
+    ) {
+        let rank = info.rank;
+        let refusal = match self.nodes.get(&rank) {
+            _ if info.program != self.program => Some(other_program(&info.program)),
+            _ if rank >= self.size => Some(format!("the instance has no rank {rank}")),
+            Some(known) if known.info.host != info.host => {
+                let (here, there) = (&known.info.host, &info.host);
+                Some(format!("rank {rank} is {here}, not {there}"))
+            }
+            None => self.other_on(&info.host).map(|other| {
+                let host = &info.host;
+                format!(
+                    "ranks {other} and {rank} are both on {host}: start one process on each node"
+                )
+            }),
+            Some(_) => None,
+        };
+        if let Some(reason) = refusal {
+            let _ = connection.outbox.send(node_line(&ToNode::Refused { reason: reason.clone() }));
+            self.tell_joining(Joining::Refused(reason));
+            return;
+        }
+        let link = Link::Connected { number, connection, heard: Instant::now(), pinged: false };
+        let mut was_lost = false;
+        match self.nodes.get_mut(&rank) {
+            Some(node) => {
+                was_lost = matches!(node.link, Link::Lost);
+                node.link = link;
+            }
+            None => {
+                let (open, held) = (BTreeMap::new(), None);
+                self.nodes.insert(rank, Node { info, link, open, held });
+            }
+        }
+        let Some(node) = self.nodes.get(&rank) else { return };
+        node.send(node_line(&ToNode::Welcome));
+        node.request(&ShepherdRequest::Hello { version: VERSION });
+        node.request(&ShepherdRequest::List);
+        let _ = begin.send(());
+        if was_lost {
+            self.tell(ExecutorReport::Node { rank, change: NodeChange::Back });
+        }
+    }
+
+    /// The rank of another node on a host.
+    fn other_on(&self, host: &str) -> Option<u32> {
+        let found = self.nodes.iter().find(|(_, node)| node.info.host == host);
+        found.map(|(rank, _)| *rank)
+    }
+
+    fn tell_joining(&mut self, joining: Joining) {
+        if let Some(to) = &self.joining {
+            let _ = to.send(joining);
+        }
+    }
+
+    fn take_line(&mut self, rank: u32, line: &[u8]) {
+        match decode_message(line) {
+            Ok(ShepherdMessage::Event(event)) => self.take_event(rank, event),
+            Ok(ShepherdMessage::Tasks { id, tasks }) => {
+                if let Some(asked) = self.asked.get_mut(&id)
+                    && asked.waiting.remove(&rank)
+                {
+                    asked.tasks.extend(tasks);
+                    self.answer_about_tasks(id);
+                }
+            }
+            Ok(ShepherdMessage::List { jobs }) => self.take_list(rank, jobs),
+            Ok(ShepherdMessage::Refused { reason }) => {
+                let text = format!("the shepherd on rank {rank} refuses this manager: {reason}");
+                self.tell_joining(Joining::Refused(text.clone()));
+                self.tell(ExecutorReport::Warning(text));
+            }
+            Ok(ShepherdMessage::Hello { .. }) => {}
+            Err(error) => {
+                let text = format!("rank {rank} sends a line that can't be read: {error}");
+                self.tell(ExecutorReport::Warning(text));
+                self.cut(rank);
+            }
+        }
+    }
+
+    fn take_event(&mut self, rank: u32, event: ExecEvent) {
+        if let Some(node) = self.nodes.get_mut(&rank) {
+            if let ExecEvent::Released { id } = &event {
+                node.open.remove(id);
+            } else if let Some(job) = node.open.get_mut(&event.id()) {
+                job.count(&event);
+            }
+        }
+        let reports = self.parts.report(rank, event);
+        self.reports.extend(reports);
+    }
+
+    /// Handles what a node's shepherd holds: continues the jobs that are open there, and ends others that came back with a
+    /// lost node.
+    fn take_list(&mut self, rank: u32, jobs: Vec<HeldJob>) {
+        let Some(node) = self.nodes.get_mut(&rank) else { return };
+        if node.held.is_none() {
+            // What the manager doesn't start again, it ends.
+            node.held = Some(jobs);
+            self.tell_joining(Joining::Joined(rank));
+            return self.complete();
+        }
+        let is_open = |job: &HeldJob| node.open.contains_key(&job.id);
+        for HeldJob { id, ended } in jobs.iter().copied().filter(|job| !is_open(job)) {
+            let kill = KillPolicy::default();
+            if !ended {
+                let cancel = JobCommand::Cancel { id, signal: kill.term_signal, kill };
+                node.request(&ShepherdRequest::Job(cancel));
+            }
+            node.request(&ShepherdRequest::Job(JobCommand::Ack { id }));
+        }
+        let Link::Connected { number: current, .. } = node.link else { return };
+        let (mut lines, mut resumed, mut cancels) = (Vec::new(), Vec::new(), Vec::new());
+        for (id, job) in &mut node.open {
+            let from = self.outputs.received(*id, rank);
+            lines.push(node_line(&ToNode::Follow { id: *id, from }));
+            job.connection = current;
+            match &job.request {
+                Some(line) => lines.push(to_shepherd(line)),
+                None => resumed.push(Resumed { id: *id, seen: job.seen, started: job.started }),
+            }
+            cancels.extend(job.cancel.as_deref().map(to_shepherd));
+        }
+        lines.into_iter().for_each(|line| node.send(line));
+        node.request(&ShepherdRequest::Resume { jobs: resumed });
+        cancels.into_iter().for_each(|line| node.send(line));
+    }
+
+    /// Tells who waits for it that all nodes have joined.
+    fn complete(&mut self) {
+        let joined = self.nodes.values().filter(|node| node.held.is_some()).count();
+        if u32::try_from(joined) != Ok(self.size) {
+            return;
+        }
+        let nodes = self.nodes.values().map(|node| node.info.clone()).collect();
+        // A job has ended when all of its parts have.
+        let mut held: BTreeMap<JobId, bool> = BTreeMap::new();
+        for job in self.nodes.values().flat_map(|node| node.held.iter().flatten()) {
+            let ended = held.entry(job.id).or_insert(true);
+            *ended &= job.ended;
+        }
+        let held = held.into_iter().map(|(id, ended)| HeldJob { id, ended }).collect();
+        self.tell_joining(Joining::Complete(Complete { nodes, held }));
+        self.joining = None;
+    }
+
+    fn take_node_line(&mut self, rank: u32, line: &[u8]) {
+        match serde_json::from_slice(line) {
+            Ok(FromNode::Output { id, at, text }) => {
+                // A job that isn't known any more has its output already, or nobody wants it.
+                if self.parts.ranks(id).any(|own| own == rank)
+                    && let Err(error) = self.outputs.add(id, rank, at, &text)
+                {
+                    let text = format!("{id}: output from rank {rank} is lost: {error}");
+                    self.tell(ExecutorReport::Warning(text));
+                }
+            }
+            Ok(FromNode::Pong) => {}
+            Ok(FromNode::Join { .. }) | Err(_) => self.cut(rank),
+        }
+    }
+
+    /// Handles the end of a node's connection.
+    fn cut(&mut self, rank: u32) {
+        if let Some(node) = self.nodes.get_mut(&rank) {
+            node.link = Link::Away { since: Instant::now() };
+        }
+        let asked: Vec<JobId> = self.asked.keys().copied().collect();
+        for id in asked {
+            if let Some(asked) = self.asked.get_mut(&id) {
+                asked.waiting.remove(&rank);
+            }
+            self.answer_about_tasks(id);
+        }
+        self.note_end();
+    }
+
+    /// Tells who waits for it that no shepherd is connected any more.
+    fn note_end(&mut self) {
+        let is_over = || {
+            let connected = |node: &Node| matches!(node.link, Link::Connected { .. });
+            !self.nodes.values().any(connected)
+        };
+        if self.shutdown.is_some() && is_over() {
+            self.shutdown = None;
+        }
+    }
+
+    /// Looks for nodes that are silent, and for those that have been away for too long.
+    fn patrol(&mut self) {
+        let now = Instant::now();
+        let (mut silent, mut lost) = (Vec::new(), Vec::new());
+        for (rank, node) in &mut self.nodes {
+            match &mut node.link {
+                Link::Connected { heard, .. } if now - *heard > SILENCE => silent.push(*rank),
+                Link::Connected { heard, pinged, connection, .. } if now - *heard > PING => {
+                    if !std::mem::replace(pinged, true) {
+                        let _ = connection.outbox.send(node_line(&ToNode::Ping));
+                    }
+                }
+                Link::Away { since } if now - *since > self.grace => lost.push(*rank),
+                _ => {}
+            }
+        }
+        silent.into_iter().for_each(|rank| self.cut(rank));
+        // While the instance starts, whoever waits for its nodes says which are missing.
+        if self.report.is_some() && self.shutdown.is_none() {
+            lost.into_iter().for_each(|rank| self.lose(rank));
+        }
+    }
+
+    fn lose(&mut self, rank: u32) {
+        let Some(node) = self.nodes.get_mut(&rank) else { return };
+        node.link = Link::Lost;
+        node.open.clear();
+        let reason = format!("no connection for {} s", self.grace.as_secs());
+        // First, so that the jobs end by this reason.
+        self.flush();
+        self.tell(ExecutorReport::Node { rank, change: NodeChange::Lost { reason } });
+        let reports = self.parts.lose(rank);
+        self.reports.extend(reports);
+    }
+}
+
+/// Why a node with another program is refused.
+pub(super) fn other_program(version: &str) -> String {
+    format!("it runs jobtap {version}, not the manager's program: use the same on all nodes")
+}
+
+/// The nodes that are still missing.
+pub(super) fn missing(size: u32, joined: &BTreeSet<u32>) -> Idset {
+    (0..size).filter(|rank| !joined.contains(rank)).collect()
+}

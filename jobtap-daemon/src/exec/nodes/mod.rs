@@ -1,0 +1,226 @@
+//! Execution on the nodes of an allocation: one process on each node, which the launcher of the allocation has started.
+//!
+//! The processes find each other by the launcher's PMI. That of rank 0 is the manager and a node, the others are nodes.
+//! On each node a shepherd runs the node's parts of jobs.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `identity` | who belongs to the instance |
+//! | `wire` | the lines on a channel |
+//! | `channel` | the manager's side of a connection |
+//! | `outputs` | the output of jobs, collected from the nodes |
+//! | `hub` | the loop that owns all of it |
+//! | `node` | a node's side |
+//!
+//! The manager's own node is served as the others are, over a connection within the process.
+
+mod channel;
+mod hub;
+mod identity;
+mod node;
+mod outputs;
+mod wire;
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use jobtap_core::resource::Idset;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+pub use self::channel::own_address;
+use self::hub::{Complete, Hub, Joining, Request, missing};
+pub use self::identity::{Identity, IdentityError};
+pub use self::node::{NodeError, run as run_node};
+use self::outputs::Outputs;
+pub use self::wire::NodeInfo;
+use super::local::LocalConfig;
+use super::{Executor, ExecutorReport, HeldJob, JobCommand, StartJob};
+
+/// How many messages of nodes may wait for the hub.
+const MOST_WAITING: usize = 1024;
+
+/// The pause before the manager's own node joins again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The directory of the manager's own node, in the state directory.
+pub const OWN_NODE: &str = "node";
+
+/// The nodes of an instance, as its manager expects them.
+#[derive(Debug)]
+pub struct Nodes {
+    /// Where nodes connect.
+    pub listener: TcpListener,
+    /// Who belongs to the instance.
+    pub identity: Identity,
+    /// How many nodes there are, this one included.
+    pub size: u32,
+    /// This node, which has rank 0.
+    pub own: NodeInfo,
+    /// How long nodes may take to join.
+    pub patience: Duration,
+    /// How long a node may stay away before it is lost.
+    pub grace: Duration,
+}
+
+/// Nodes can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum NodesError {
+    /// The system refuses something.
+    #[error("the nodes can't be served: {0}")]
+    System(#[from] io::Error),
+    /// The identity can't be used.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// A node can't be one of this instance's.
+    #[error("{0}")]
+    Refused(String),
+    /// Nodes are missing.
+    #[error(
+        "{} of {size} nodes have not joined within {} s: rank{} {missing}; see what the launcher says about them",
+        missing.len(), patience.as_secs(), if missing.len() == 1 { "" } else { "s" }
+    )]
+    Missing {
+        /// The size of the instance.
+        size: u32,
+        /// Their ranks.
+        missing: Idset,
+        /// How long they were waited for.
+        patience: Duration,
+    },
+    /// The manager's own node has failed.
+    #[error("this node can't be served")]
+    Own,
+}
+
+/// Runs jobs on the nodes. Dropping it leaves shepherds and jobs alone.
+pub struct NodesExecutor {
+    held: Vec<HeldJob>,
+    requests: Option<UnboundedSender<Request>>,
+    hub: Option<JoinHandle<()>>,
+}
+
+impl NodesExecutor {
+    /// Waits until all nodes have joined. Returns what they have, too. `own` describes the shepherd of the manager's own
+    /// node, whose directory it makes, in the manager's state directory `state_dir`.
+    ///
+    /// # Errors
+    /// Not all nodes join, or one of them can't.
+    pub fn open(
+        nodes: &Nodes,
+        own: LocalConfig,
+        state_dir: PathBuf,
+    ) -> Result<(Self, Vec<NodeInfo>), NodesError> {
+        std::fs::create_dir_all(&own.state_dir)?;
+        let tls = nodes.identity.acceptor()?;
+        let listener = nodes.listener.try_clone()?;
+        let (joining, joined) = channel();
+        let outputs = Outputs::open(&state_dir)?;
+        let program = nodes.own.program.clone();
+        let hub = Hub::new(program, nodes.size, nodes.grace, outputs, joining);
+        let (requests, requested) = unbounded_channel();
+        let (inbox, messages) = tokio::sync::mpsc::channel(MOST_WAITING);
+        let info = nodes.own.clone();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let serving = move || {
+            runtime.block_on(async move {
+                let accepting = tokio::spawn(channel::accept(listener, tls, inbox.clone()));
+                let own = tokio::spawn(serve_own(info, own, inbox));
+                hub.run(messages, requested).await;
+                accepting.abort();
+                own.abort();
+            });
+        };
+        let hub = std::thread::Builder::new().name("nodes".to_owned()).spawn(serving)?;
+        let mut executor = Self { held: Vec::new(), requests: Some(requests), hub: Some(hub) };
+        let Complete { nodes, held } = wait_for_all(nodes, &joined)?;
+        executor.held = held;
+        Ok((executor, nodes))
+    }
+
+    /// Reports to the manager from now on. `report` is called on the executor's thread.
+    pub fn begin(&self, report: impl Fn(ExecutorReport) + Send + 'static) {
+        self.request(Request::Begin(Box::new(report)));
+    }
+
+    fn request(&self, request: Request) {
+        if let Some(requests) = &self.requests {
+            // The hub lives as long as the sender does.
+            let _ = requests.send(request);
+        }
+    }
+}
+
+fn wait_for_all(nodes: &Nodes, joining: &Receiver<Joining>) -> Result<Complete, NodesError> {
+    let until = Instant::now() + nodes.patience;
+    let mut joined = BTreeSet::new();
+    loop {
+        match joining.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(Joining::Joined(rank)) => drop(joined.insert(rank)),
+            Ok(Joining::Refused(reason)) => return Err(NodesError::Refused(reason)),
+            Ok(Joining::Complete(complete)) => return Ok(complete),
+            Err(RecvTimeoutError::Timeout) => {
+                let (size, patience) = (nodes.size, nodes.patience);
+                return Err(NodesError::Missing {
+                    size,
+                    missing: missing(size, &joined),
+                    patience,
+                });
+            }
+            Err(RecvTimeoutError::Disconnected) => return Err(NodesError::Own),
+        }
+    }
+}
+
+/// Serves the manager's own node.
+async fn serve_own(
+    info: NodeInfo,
+    config: LocalConfig,
+    inbox: tokio::sync::mpsc::Sender<hub::Message>,
+) {
+    loop {
+        let (here, there) = tokio::io::duplex(1 << 18);
+        let hub_side = channel::serve_own(here, inbox.clone());
+        let node_side = node::serve(there, &info, &config);
+        let (ended, ()) = tokio::join!(node_side, hub_side);
+        if !matches!(ended, Ok(node::End::Cut(_))) {
+            return;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+impl Executor for NodesExecutor {
+    fn start(&self, job: StartJob) {
+        self.request(Request::Start(Box::new(job)));
+    }
+
+    fn command(&self, command: JobCommand) {
+        self.request(Request::Command(command));
+    }
+
+    fn held(&self) -> &[HeldJob] {
+        &self.held
+    }
+
+    fn shut_down(&self, limit: Duration) -> bool {
+        let (done, ended) = channel::<()>();
+        self.request(Request::Shutdown { done });
+        // The hub drops its end when all nodes are gone.
+        matches!(ended.recv_timeout(limit), Err(RecvTimeoutError::Disconnected))
+    }
+}
+
+impl Drop for NodesExecutor {
+    /// Waits until all requests are sent to the nodes that are connected.
+    fn drop(&mut self) {
+        self.requests = None;
+        if let Some(hub) = self.hub.take() {
+            let _ = hub.join();
+        }
+    }
+}

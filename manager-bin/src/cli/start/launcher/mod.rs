@@ -1,0 +1,169 @@
+//! The launcher of this process, if it has started one on each node of an allocation: `srun`, `flux run` or `mpiexec`.
+//!
+//! The processes of such a step are one instance. They learn from PMI who they are, and the first hands the others its
+//! address and the identity of the instance, which nobody outside of the step can read.
+
+mod descriptor;
+mod pmi;
+mod resources;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::pmi::{Pmi, PmiError};
+pub(super) use self::resources::end_of_allocation;
+use crate::cli::common::message::CliError;
+use crate::exec::nodes::{Identity, IdentityError, NodeInfo, Nodes, own_address};
+
+/// How long the other processes of the step may take to start, and then to join.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How long a node may be away before its jobs are lost.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// The key of the address of the first process.
+const ADDRESS: &str = "jobtap.address";
+
+/// The key of the instance's identity.
+const IDENTITY: &str = "jobtap.identity";
+
+/// The key of a process's host.
+fn host_key(rank: u32) -> String {
+    format!("jobtap.host.{rank}")
+}
+
+/// What this process is in the instance of its step.
+pub(super) enum Place {
+    /// The manager, and a node.
+    Manager(Arc<Nodes>),
+    /// A node of the manager at this address.
+    Node { address: SocketAddr, identity: Identity, info: NodeInfo },
+}
+
+/// Why the processes of a step don't become an instance.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LauncherError {
+    /// The launcher has started several processes, but serves no PMI.
+    #[error(
+        "this is task {rank} of a step of {size}, and its launcher offers no PMI, by which the tasks would find each \
+         other: start it with `srun --mpi=pmi2`"
+    )]
+    NoPmi { rank: u32, size: u32 },
+    /// PMI doesn't work.
+    #[error("the launcher's PMI: {0}")]
+    Pmi(#[from] PmiError),
+    /// The identity can't be made or read.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// Two processes are on one host.
+    #[error(
+        "tasks {first} and {second} are both on {host}: start one on each node, as with --ntasks-per-node=1"
+    )]
+    SameHost { first: u32, second: u32, host: String },
+    /// This host can't be reached by the others.
+    #[error("no address at which the other nodes reach this host: {0}")]
+    Address(std::io::Error),
+    /// The address that the first process has handed over isn't one.
+    #[error("the first task has handed over no address: {0:?}")]
+    BadAddress(String),
+    /// The resources of this node can't be found out.
+    #[error(transparent)]
+    Resources(#[from] crate::daemon::resources::ResourceError),
+}
+
+impl From<LauncherError> for CliError {
+    fn from(error: LauncherError) -> Self {
+        Self::failure(error)
+    }
+}
+
+/// The place of this process in a step of several; `None` if it is alone.
+///
+/// # Errors
+/// The others can't be found, or can't be nodes of one instance.
+pub(super) fn place() -> Result<Option<Place>, LauncherError> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
+    let Some(mut pmi) = Pmi::from_environment()? else {
+        // Slurm has many ways to start the tasks of a step, of which only this one lets them find each other.
+        return match (number("SLURM_STEP_NUM_TASKS"), number("SLURM_PROCID")) {
+            (Some(size), Some(rank)) if size > 1 => Err(LauncherError::NoPmi { rank, size }),
+            _ => Ok(None),
+        };
+    };
+    if pmi.size() == 1 {
+        return Ok(None);
+    }
+    let (rank, size) = (pmi.rank(), pmi.size());
+    let info = resources::own_node(rank)?;
+    pmi.put(&host_key(rank), &info.host)?;
+    pmi.barrier(PATIENCE)?;
+    let place = if rank == 0 {
+        let hosts = (0..size).map(|rank| pmi.get(&host_key(rank)));
+        let hosts: Vec<String> = hosts.collect::<Result<_, _>>()?;
+        check_hosts(&hosts)?;
+        let listener = listen(&hosts)?;
+        let address = listener.local_addr().map_err(LauncherError::Address)?;
+        let identity = Identity::new()?;
+        pmi.put(ADDRESS, &address.to_string())?;
+        pmi.put(IDENTITY, &identity.encode())?;
+        pmi.barrier(PATIENCE)?;
+        let (patience, grace) = (PATIENCE, GRACE);
+        let nodes = Nodes { listener, identity, size, own: info, patience, grace };
+        Place::Manager(Arc::new(nodes))
+    } else {
+        pmi.barrier(PATIENCE)?;
+        let address = pmi.get(ADDRESS)?;
+        let address = address.parse().map_err(|_| LauncherError::BadAddress(address.clone()))?;
+        let identity = Identity::decode(&pmi.get(IDENTITY)?)?;
+        Place::Node { address, identity, info }
+    };
+    pmi.finalize()?;
+    Ok(Some(place))
+}
+
+fn check_hosts(hosts: &[String]) -> Result<(), LauncherError> {
+    let mut seen = std::collections::BTreeMap::new();
+    for (rank, host) in (0..).zip(hosts) {
+        if let Some(first) = seen.insert(host, rank) {
+            let host = host.clone();
+            return Err(LauncherError::SameHost { first, second: rank, host });
+        }
+    }
+    Ok(())
+}
+
+/// Listens where the other hosts reach this one.
+fn listen(hosts: &[String]) -> Result<TcpListener, LauncherError> {
+    let other = hosts.get(1).and_then(|host| addresses(host).into_iter().next());
+    let own = match other {
+        Some(other) => own_address(other).map_err(LauncherError::Address)?,
+        // A name that isn't a host's: nodes that are simulated on this host.
+        None => IpAddr::V4(Ipv4Addr::LOCALHOST),
+    };
+    TcpListener::bind((own, 0)).map_err(LauncherError::Address)
+}
+
+fn addresses(host: &str) -> Vec<IpAddr> {
+    let found = (host, 0).to_socket_addrs();
+    found.into_iter().flatten().map(|address| address.ip()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_tasks_on_a_host_are_refused_by_their_ranks() {
+        let hosts = ["n1", "n2", "n1"].map(str::to_owned);
+        let refused = check_hosts(&hosts).unwrap_err().to_string();
+        assert!(refused.starts_with("tasks 0 and 2 are both on n1: "), "{refused}");
+        assert!(check_hosts(&hosts[..2]).is_ok());
+    }
+
+    #[test]
+    fn nodes_of_this_host_meet_on_its_loopback() {
+        let hosts = ["localhost", "localhost"].map(str::to_owned);
+        assert!(listen(&hosts).unwrap().local_addr().unwrap().ip().is_loopback());
+    }
+}

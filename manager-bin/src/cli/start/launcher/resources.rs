@@ -1,0 +1,68 @@
+//! What the launcher has given this node: its name, its cores and GPUs, and the end of the allocation.
+
+use jobtap_core::resource::Idset;
+
+use crate::cli::instance::version;
+use crate::daemon::resources::{ResourceError, available_cores, hostname};
+use crate::exec::nodes::NodeInfo;
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|text| !text.is_empty())
+}
+
+/// This node, as the task with this rank.
+pub(super) fn own_node(rank: u32) -> Result<NodeInfo, ResourceError> {
+    let cores = available_cores(false)?;
+    let most = variable("SLURM_CPUS_ON_NODE").and_then(|text| text.parse().ok());
+    Ok(NodeInfo {
+        rank,
+        // Slurm's name of the node, which isn't always the host's.
+        host: variable("SLURMD_NODENAME").unwrap_or_else(hostname),
+        cores: first_of(&cores, most),
+        gpus: gpus(),
+        program: version::short().to_owned(),
+    })
+}
+
+/// The cores that a step may use. Without a plugin that binds its tasks, Slurm only counts them.
+fn first_of(cores: &Idset, most: Option<usize>) -> Idset {
+    cores.iter().take(most.unwrap_or(usize::MAX).max(1)).collect()
+}
+
+/// The GPUs that a step may use, by the numbers of CUDA.
+fn gpus() -> Idset {
+    let visible = variable("CUDA_VISIBLE_DEVICES").unwrap_or_default();
+    numbered(&visible)
+}
+
+/// As many numbers from 0 as GPUs are listed: within the step, CUDA counts those that are visible.
+fn numbered(visible: &str) -> Idset {
+    let listed = visible.split(',').filter(|name| !name.trim().is_empty());
+    (0..).zip(listed).map(|(number, _)| number).collect()
+}
+
+/// When the allocation ends (UNIX seconds); 0 if the launcher names no end.
+pub(in crate::cli::start) fn end_of_allocation() -> f64 {
+    let end = variable("SLURM_JOB_END_TIME").and_then(|text| text.parse().ok());
+    end.unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_has_no_more_cores_than_slurm_says() {
+        let cores: Idset = "2-5,8".parse().unwrap();
+        assert_eq!(first_of(&cores, Some(2)).to_string(), "2-3");
+        assert_eq!(first_of(&cores, Some(64)).to_string(), "2-5,8");
+        assert_eq!(first_of(&cores, None).to_string(), "2-5,8");
+    }
+
+    #[test]
+    fn gpus_are_counted_as_cuda_does() {
+        assert_eq!(numbered("3,5").to_string(), "0-1");
+        assert_eq!(numbered("GPU-a81b").to_string(), "0");
+        assert!(numbered("").is_empty());
+    }
+}
