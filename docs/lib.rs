@@ -48,6 +48,7 @@ chapters! {
     order = "order.md";
     service = "service.md";
     resources = "resources.md";
+    allocation = "allocation.md";
     batch = "batch.md";
     a_day = "a-day.md";
     accounting = "accounting.md";

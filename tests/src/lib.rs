@@ -5,6 +5,7 @@
 
 pub mod flux;
 pub mod leftovers;
+pub mod nodes;
 pub mod rpc;
 pub mod site;
 pub mod slurm;

@@ -129,8 +129,8 @@ fn source_below(directory: &Path) -> Option<PathBuf> {
 pub struct Slurm {
     installation: Installation,
     dir: TempDir,
-    // Dropped before munged, which both need until they end.
-    node: Option<Process>,
+    // Dropped before munged, which all need until they end.
+    nodes: Vec<Process>,
     controller: Option<Process>,
     /// Whether slurmctld is in the background, as a site runs it, so that it can start a successor.
     is_daemon: bool,
@@ -230,8 +230,58 @@ impl Slurm {
         }
         files(&at("etc"));
         let installation = of.clone();
-        let (node, controller, is_daemon) = (None, None, false);
-        Self { installation, dir, node, controller, is_daemon, _munged: munged }
+        let (nodes, controller, is_daemon) = (Vec::new(), None, false);
+        Self { installation, dir, nodes, controller, is_daemon, _munged: munged }
+    }
+
+    /// Starts a Slurm of four nodes, `n1` to `n4`, with a slurmd for each on this host. They have two cores each.
+    #[track_caller]
+    pub fn of_four_nodes(of: &Installation) -> Self {
+        let mut slurm = Self::prepare(of, "", |_| {});
+        let file = slurm.dir.path().join("etc/slurm.conf");
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        let is_of_nodes = |line: &&str| {
+            [
+                "NodeName=",
+                "PartitionName=",
+                "SlurmdPort=",
+                "SlurmdSpoolDir=",
+                "SlurmdPidFile=",
+                "SlurmdLogFile=",
+            ]
+            .iter()
+            .any(|key| line.trim_start().starts_with(key))
+        };
+        let mut text: Vec<String> =
+            text.lines().filter(|line| !is_of_nodes(line)).map(str::to_owned).collect();
+        let dir = slurm.dir.path().display().to_string();
+        text.push(format!("SlurmdSpoolDir={dir}/spool/%n"));
+        text.push(format!("SlurmdPidFile={dir}/run/slurmd-%n.pid"));
+        text.push(format!("SlurmdLogFile={dir}/slurmd-%n.log"));
+        let host = host();
+        for number in 1..=4 {
+            let port = free_port();
+            text.push(format!(
+                "NodeName=n{number} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=2 RealMemory=1000"
+            ));
+            if let Err(error) = fs::create_dir(slurm.dir.path().join(format!("spool/n{number}"))) {
+                panic!("spool: {error}");
+            }
+        }
+        text.push(
+            "PartitionName=batch Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP\n".to_owned(),
+        );
+        write(&file, text.join("\n"));
+        slurm.start_controller();
+        for number in 1..=4 {
+            let mut slurmd = slurm.daemon(SLURMD);
+            slurmd.args(["-N", &format!("n{number}")]).stderr(Stdio::null());
+            slurm.nodes.push(serve(&mut slurmd));
+        }
+        until("four nodes are idle", || {
+            slurm.client("sinfo", &["-h", "-t", "idle", "-o", "%D"]).stdout.trim() == "4"
+        });
+        slurm
     }
 
     /// The command that runs a daemon in the foreground.
@@ -257,7 +307,7 @@ impl Slurm {
     /// Starts slurmd, and waits until the node takes jobs.
     #[track_caller]
     pub fn start_node(&mut self) {
-        self.node = Some(serve(self.daemon(SLURMD).stderr(Stdio::null())));
+        self.nodes.push(serve(self.daemon(SLURMD).stderr(Stdio::null())));
         until("the node is idle", || {
             self.client("sinfo", &["-h", "-o", "%T"]).stdout.contains("idle")
         });
@@ -367,9 +417,14 @@ fn free_port() -> u16 {
     }
 }
 
-fn configuration(dir: &Path, lines: &str) -> String {
+/// The name of this host as Slurm has it.
+fn host() -> String {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let host = host.trim().split('.').next().unwrap_or_default();
+    host.trim().split('.').next().unwrap_or_default().to_owned()
+}
+
+fn configuration(dir: &Path, lines: &str) -> String {
+    let host = host();
     let user = run(Command::new("id").arg("-un")).ok();
     let (dir, user) = (dir.display(), user.trim());
     let (controller, node) = (free_port(), free_port());

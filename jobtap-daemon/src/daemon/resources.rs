@@ -450,6 +450,7 @@ mod tests {
             cores: cores.parse().unwrap(),
             gpus: Idset::new(),
             program: "1".to_owned(),
+            uri: None,
         };
         let found = of_nodes(&[node(0, "n1", "0-3"), node(1, "n2", "4-5")], 99.0).unwrap();
         assert_eq!(found.resources.summary(), "rank0/core[0-3] rank1/core[4-5]");

@@ -64,6 +64,16 @@ pub enum JobCommand {
         /// The job.
         id: JobId,
     },
+    /// The values that the tasks of all nodes have put into PMI's store by this round of their exchange: those of all
+    /// nodes have been [gathered](super::protocol::ShepherdMessage::Exchange).
+    Exchanged {
+        /// The job.
+        id: JobId,
+        /// The number of the round, from 1.
+        round: u32,
+        /// Keys and values.
+        values: Vec<(String, String)>,
+    },
     /// The end of the job is durable, so that the record of the job can be deleted.
     Ack {
         /// The job.
@@ -80,6 +90,7 @@ impl JobCommand {
             | Self::Stdin { id, .. }
             | Self::Resize { id, .. }
             | Self::Tasks { id }
+            | Self::Exchanged { id, .. }
             | Self::Ack { id } => id,
         }
     }

@@ -110,6 +110,11 @@ pub struct StartJob {
 }
 
 impl StartJob {
+    /// Whether another shepherd has the first node of the job, and with it what concerns the whole job.
+    pub(crate) fn is_follower(&self) -> bool {
+        self.part.is_some_and(|part| part > 0)
+    }
+
     /// A job without a command and without tasks.
     pub fn new(id: JobId) -> Self {
         Self {

@@ -55,6 +55,9 @@ pub(crate) enum ShepherdMessage {
     List { jobs: Vec<HeldJob> },
     /// An event of a job that this manager has sent a start request for.
     Event(ExecEvent),
+    /// The tasks of this node wait for those of the job's other nodes, and have put these values into PMI's store; the
+    /// response is [`JobCommand::Exchanged`].
+    Exchange { id: JobId, round: u32, values: Vec<(String, String)> },
     /// The processes of a job's tasks; the response to [`JobCommand::Tasks`].
     Tasks { id: JobId, tasks: Vec<TaskProcess> },
 }
@@ -160,6 +163,8 @@ mod tests {
             (any_id(), any::<u16>(), any::<u16>())
                 .prop_map(|(id, rows, columns)| JobCommand::Resize { id, rows, columns }),
             any_id().prop_map(|id| JobCommand::Tasks { id }),
+            (any_id(), any::<u32>(), any::<Vec<(String, String)>>())
+                .prop_map(|(id, round, values)| JobCommand::Exchanged { id, round, values }),
             any_id().prop_map(|id| JobCommand::Ack { id }),
         ]
     }

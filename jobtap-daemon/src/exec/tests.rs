@@ -137,6 +137,8 @@ impl Site {
                 events.into_iter().for_each(|event| drop(to_events.send(event)));
             }
             ExecutorReport::Tasks { .. } => {}
+            // One host has no nodes that could be lost.
+            ExecutorReport::Node { .. } => {}
             ExecutorReport::Warning(text) => drop(to_warnings.send(text)),
         })?;
         Ok(Manager { executor, kill: self.kill, events, warnings })

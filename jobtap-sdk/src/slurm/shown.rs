@@ -5,6 +5,8 @@
 //! they are shown the form of that one. `FORMS` is the table of these forms and `CHANGES` says what each of them
 //! changes; a new release has its row there.
 
+use std::sync::LazyLock;
+
 use super::constants::{JOB_NTASKS_SET, NO_VAL};
 use super::table::Field;
 use super::{FIELDS, JobDescriptor, JobRecord, Release, SetError, Value};
@@ -232,6 +234,25 @@ impl Forms {
     }
 }
 
+/// The fields that scripts of some release see in another form. A request is compared field by field after each call of a
+/// script, and most of its text is in others, above all in its environment.
+static FORMED: LazyLock<Vec<&Field<JobDescriptor>>> = LazyLock::new(|| {
+    let names = [
+        "tres_per_job",
+        "tres_per_node",
+        "tres_per_socket",
+        "tres_per_task",
+        "tres_bind",
+        "cpus_per_tres",
+        "mem_per_tres",
+        "num_tasks",
+        "min_nodes",
+        "min_cpus",
+        "group_id",
+    ];
+    FIELDS.iter().filter(|field| names.contains(&field.name)).collect()
+});
+
 impl JobDescriptor {
     /// This description as scripts of a release see it.
     ///
@@ -319,7 +340,7 @@ impl JobDescriptor {
         if per_task_changed && shown.cpus_per_task == taken.cpus_per_task {
             taken.cpus_per_task = cpus_of(taken.tres_per_task.as_deref()).or(taken.cpus_per_task);
         }
-        for field in FIELDS.iter().filter(|field| field.is_changed(self, &shown)) {
+        for field in FORMED.iter().filter(|field| field.is_changed(self, &shown)) {
             if !field.is_changed(&shown, &taken)
                 && let Some((store, load)) = field.json
             {
@@ -433,7 +454,14 @@ mod tests {
 
     /// The values of a field in 22.05, 23.02, 23.11, 24.05, 24.11, 25.05, 25.11 and 26.05.
     fn by_release(desc: &JobDescriptor, field: &str) -> Vec<String> {
-        let value = |release: &Release| desc.shown_in(*release).get_in(*release, field);
+        let value = |release: &Release| {
+            let shown = desc.shown_in(*release);
+            for field in FIELDS.iter().filter(|field| field.is_changed(desc, &shown)) {
+                let is_formed = FORMED.iter().any(|formed| formed.name == field.name);
+                assert!(is_formed || field.name == "bitflags", "{} is formed, too", field.name);
+            }
+            shown.get_in(*release, field)
+        };
         Release::ALL.iter().map(|r| value(r).map_or("-".to_owned(), |v| v.to_string())).collect()
     }
 

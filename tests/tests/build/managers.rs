@@ -35,6 +35,35 @@ config = { default = "2d" }
 policy.jobspec.defaults.system.duration = "1h"
 "#;
 
+/// The same plugins with one builtin and without the parts that a manager can do without, so that little is compiled.
+const SMALL: &str = r#"
+[manager]
+name = "small"
+builtins = [".priority-default"]
+without-parts = ["http", "tools", "top"]
+
+[[plugin]]
+name = "probe"
+version = "0.1"
+directory = "crates"
+
+[[plugin]]
+name = "deadline"
+path = "deadline"
+"#;
+
+/// Returns the site and its small manager, which is built once for all tests of this file.
+fn small() -> &'static (Site, PathBuf) {
+    static SITE: OnceLock<(Site, PathBuf)> = OnceLock::new();
+    SITE.get_or_init(|| {
+        let site = Site::with_plugins();
+        site.write("jobtap-build.toml", SMALL);
+        site.build("").ok();
+        let binary = site.path("small");
+        (site, binary)
+    })
+}
+
 /// Returns the site and its custom manager, which is built once for all tests of this file.
 fn custom() -> &'static (Site, PathBuf) {
     static SITE: OnceLock<(Site, PathBuf)> = OnceLock::new();
@@ -109,13 +138,9 @@ fn a_manifest_adds_plugins_and_leaves_out_builtins() {
 
 #[test]
 fn a_manager_can_be_built_with_a_single_builtin() {
-    let site = Site::new();
-    let text = "[manager]\nname = \"minimal\"\nbuiltins = [\".priority-default\"]\n";
-    site.write("jobtap-build.toml", text);
-    site.build("").ok();
-    let binary = site.path("minimal");
-    assert_eq!(names(&binary), [".priority-default"]);
-    assert_eq!(priority(&Manager::start(&binary), ""), 16);
+    let (_, binary) = small();
+    assert_eq!(names(binary), [".priority-default", "probe", "deadline"]);
+    assert_eq!(priority(&Manager::start(binary), ""), 16);
 }
 
 #[test]
@@ -194,9 +219,9 @@ fn a_binary_contains_its_manifest_and_can_be_compared() {
 
 #[test]
 fn the_same_manifest_and_lock_give_the_same_bytes() {
-    let (site, binary) = custom();
+    let (site, binary) = small();
     let other = Site::with_plugins();
-    other.write("jobtap-build.toml", CUSTOM);
+    other.write("jobtap-build.toml", SMALL);
     other.write("jobtap-build.lock", &site.read("jobtap-build.lock"));
     // A vendor directory has the crates of all targets, and this test was built with those of one.
     run(Command::new(env!("CARGO")).args(["fetch", "--locked"]).current_dir(workspace())).ok();
@@ -205,7 +230,7 @@ fn the_same_manifest_and_lock_give_the_same_bytes() {
     let mut command = other.command();
     command.args(["build", "--locked", "--vendor", "vendor", "--cache", "cache"]);
     run(command.env("CARGO_HOME", other.path("cargo-home"))).ok();
-    let (one, two) = (std::fs::read(binary).unwrap(), std::fs::read(other.path("custom")).unwrap());
+    let (one, two) = (std::fs::read(binary).unwrap(), std::fs::read(other.path("small")).unwrap());
     assert!(one == two, "{} and {} bytes", one.len(), two.len());
     assert_eq!(other.read("jobtap-build.lock"), site.read("jobtap-build.lock"));
 }
@@ -260,7 +285,7 @@ fn a_linked_plugin_missing_from_the_manifest_is_refused() {
 #[test]
 fn the_generated_crate_builds_without_the_site() {
     let site = Site::with_plugins();
-    site.write("jobtap-build.toml", CUSTOM);
+    site.write("jobtap-build.toml", SMALL);
     // The same directory in each run, so that compiled crates don't pile up.
     let ejected = cache().with_file_name("ejected");
     let _ = std::fs::remove_dir_all(ejected.join("src"));

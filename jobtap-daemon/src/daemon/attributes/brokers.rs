@@ -45,7 +45,6 @@ pub(super) const TUNING: &[&str] = &[
     "tbon.prefertcp",
     "tbon.tcp_user_timeout",
     "tbon.topo",
-    "tbon.torpid_max",
     "tbon.torpid_min",
     "tbon.zmq_io_threads",
     "tbon.zmqdebug",

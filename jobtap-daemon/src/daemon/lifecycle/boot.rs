@@ -335,7 +335,7 @@ fn open_nodes(options: &Options) -> Result<Option<(NodesExecutor, Inventory)>, S
     let state = options.statedir.path().to_path_buf();
     let mut own = LocalConfig::new(state.join(OWN_NODE))?;
     own.temporary = options.statedir.is_temporary();
-    let (executor, infos) = NodesExecutor::open(nodes, own, state)?;
+    let (executor, infos) = NodesExecutor::open(nodes, own, state, &options.socket)?;
     Ok(Some((executor, resources::of_nodes(&infos, options.end_of_nodes)?)))
 }
 

@@ -221,7 +221,8 @@ impl Daemon {
     /// # Errors
     /// The archive of [`Options::dump`] cannot be written.
     pub async fn shutdown(self) -> Result<(), ArchiveError> {
-        let for_good = self.options.statedir.is_temporary();
+        // The nodes of an instance end with it, and no manager comes back for their jobs.
+        let for_good = self.options.statedir.is_temporary() || self.options.nodes.is_some();
         let (options, parts) = self.stop(for_good).await;
         let Some(file) = parts.shutdown.dump().or(options.dump) else {
             return Ok(());

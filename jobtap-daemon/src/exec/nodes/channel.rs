@@ -6,7 +6,7 @@
 use std::net::{IpAddr, TcpListener as StdTcpListener};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, Join, ReadHalf, WriteHalf, join};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{Sender, UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use super::hub::{self, Message};
+use super::relay;
 use super::wire::{self, Frame, FromNode, NodeInfo, ToNode, VERSION, node_line};
 
 /// How long a connection may take until it is a node's.
@@ -44,6 +45,7 @@ pub(super) async fn accept(
     listener: StdTcpListener,
     tls: TlsAcceptor,
     inbox: Sender<Message>,
+    socket: std::path::PathBuf,
 ) -> std::io::Result<()> {
     listener.set_nonblocking(true)?;
     let listener = TcpListener::from_std(listener)?;
@@ -58,15 +60,21 @@ pub(super) async fn accept(
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let (tls, inbox) = (tls.clone(), inbox.clone());
+        let (tls, inbox, socket) = (tls.clone(), inbox.clone(), socket.clone());
         tokio::spawn(async move {
             let greeted = async {
                 stream.set_nodelay(true).ok()?;
                 Some(introduce(tls.accept(stream).await.ok()?).await?)
             };
-            if let Ok(Some(stranger)) = timeout(JOINING, greeted).await {
-                drop(place);
-                serve(stranger, inbox).await;
+            let greeted = timeout(JOINING, greeted).await;
+            drop(place);
+            match greeted {
+                Ok(Some(Introduced::Node(node))) => serve(node, inbox).await,
+                // A client whose manager has ended sees that its connection ends.
+                Ok(Some(Introduced::Client(stream))) => {
+                    drop(relay::meet(stream, &socket).await);
+                }
+                Ok(None) | Err(_) => {}
             }
         });
     }
@@ -74,15 +82,22 @@ pub(super) async fn accept(
 
 /// Serves a connection within this process.
 pub(super) async fn serve_own(stream: impl Stream, inbox: Sender<Message>) {
-    if let Some(stranger) = introduce(stream).await {
-        serve(stranger, inbox).await;
+    if let Some(Introduced::Node(node)) = introduce(stream).await {
+        serve(node, inbox).await;
     }
 }
 
 /// A connection whose first line has come.
-struct Introduced<S> {
-    read: BufReader<tokio::io::ReadHalf<S>>,
-    write: tokio::io::WriteHalf<S>,
+enum Introduced<S> {
+    Node(Introduction<S>),
+    /// What follows is for the manager's socket.
+    Client(Join<BufReader<ReadHalf<S>>, WriteHalf<S>>),
+}
+
+/// A node that joins.
+struct Introduction<S> {
+    read: BufReader<ReadHalf<S>>,
+    write: WriteHalf<S>,
     node: NodeInfo,
 }
 
@@ -93,6 +108,8 @@ async fn introduce<S: Stream>(stream: S) -> Option<Introduced<S>> {
     let Ok(Some(Frame::Node(line))) = wire::read_first(&mut read).await else { return None };
     let (version, node) = match serde_json::from_slice(&line) {
         Ok(FromNode::Join { version, node }) => (version, node),
+        // A client is one of a node that has joined, so its version fits.
+        Ok(FromNode::Client { .. }) => return Some(Introduced::Client(join(read, write))),
         _ => return None,
     };
     if version != VERSION {
@@ -101,11 +118,11 @@ async fn introduce<S: Stream>(stream: S) -> Option<Introduced<S>> {
         let _ = write.flush().await;
         return None;
     }
-    Some(Introduced { read, write, node })
+    Some(Introduced::Node(Introduction { read, write, node }))
 }
 
-async fn serve<S: Stream>(introduced: Introduced<S>, inbox: Sender<Message>) {
-    let Introduced { read, write, node } = introduced;
+async fn serve<S: Stream>(introduced: Introduction<S>, inbox: Sender<Message>) {
+    let Introduction { read, write, node } = introduced;
     let (outbox, lines) = unbounded_channel();
     let rank = node.rank;
     let number = hub::next_number();

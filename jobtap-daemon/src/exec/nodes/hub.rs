@@ -24,12 +24,16 @@ use crate::exec::local::OpenJob;
 use crate::exec::protocol::{
     Resumed, ShepherdMessage, ShepherdRequest, VERSION, decode_message, encode,
 };
+use crate::exec::shepherd::empties_shared_file;
 use crate::exec::{
     ExecutorReport, HeldJob, JobCommand, KillPolicy, NodeChange, Seen, StartJob, TaskProcess,
 };
 
 /// The interval at which silent and absent nodes are looked for.
 const PATROL: Duration = Duration::from_secs(1);
+
+/// How long the release of a part waits for that of the job.
+const RELEASE: Duration = Duration::from_secs(1);
 
 /// How long a node may be silent before it is pinged.
 const PING: Duration = Duration::from_secs(5);
@@ -89,14 +93,27 @@ pub(super) enum Joining {
     Complete(Complete),
 }
 
+/// What nodes have to fit, or are given in its place.
+pub(super) struct Own {
+    /// The version of the manager's program.
+    pub(super) program: String,
+    /// The manager's address, as in the environment of tasks.
+    pub(super) uri: String,
+}
+
 pub(super) struct Hub {
     nodes: BTreeMap<u32, Node>,
-    /// The version of the manager's program.
-    program: String,
+    own: Own,
     size: u32,
     grace: Duration,
     parts: Parts,
     outputs: Outputs,
+    /// The parts of jobs that begin when their first node has made the files that all tasks share.
+    followers: BTreeMap<JobId, Followers>,
+    /// Ranks that were released before their jobs. Most jobs are released soon after, so that it isn't worth an event.
+    released: BTreeMap<JobId, Released>,
+    /// The exchanges of values between the tasks of jobs.
+    exchanges: BTreeMap<JobId, Round>,
     /// Processes of jobs that a client has asked for, as far as nodes have answered.
     asked: BTreeMap<JobId, Asked>,
     report: Option<Report>,
@@ -104,6 +121,30 @@ pub(super) struct Hub {
     joining: Option<StdSender<Joining>>,
     /// Who waits for the end of all shepherds.
     shutdown: Option<StdSender<()>>,
+}
+
+/// The parts of a job that are to be started when its first node has begun.
+struct Followers {
+    leader: u32,
+    parts: Vec<(u32, StartJob)>,
+    /// The request to cancel the job, if it came before.
+    cancel: Option<Vec<u8>>,
+}
+
+/// An exchange of values between the tasks of a job.
+#[derive(Default)]
+struct Round {
+    number: u32,
+    /// What came from each node.
+    gathered: BTreeMap<u32, Vec<(String, String)>>,
+    /// The answer to the last exchange, for nodes that have missed it.
+    last: Vec<(String, String)>,
+}
+
+/// Ranks of a job that still has others.
+struct Released {
+    since: Instant,
+    ranks: Idset,
 }
 
 struct Asked {
@@ -148,7 +189,7 @@ impl Node {
 
 impl Hub {
     pub(super) fn new(
-        program: String,
+        own: Own,
         size: u32,
         grace: Duration,
         outputs: Outputs,
@@ -156,11 +197,14 @@ impl Hub {
     ) -> Self {
         Self {
             nodes: BTreeMap::new(),
-            program,
+            own,
             size,
             grace,
             parts: Parts::default(),
             outputs,
+            followers: BTreeMap::new(),
+            released: BTreeMap::new(),
+            exchanges: BTreeMap::new(),
             asked: BTreeMap::new(),
             report: None,
             reports: Vec::new(),
@@ -195,9 +239,37 @@ impl Hub {
 
     /// Passes on the reports that have gathered.
     fn flush(&mut self) {
-        if !self.reports.is_empty() {
-            let events = std::mem::take(&mut self.reports);
+        let mut events = std::mem::take(&mut self.reports);
+        events.retain(|event| self.is_due(event));
+        if !events.is_empty() {
             self.tell(ExecutorReport::Events(events));
+        }
+    }
+
+    /// Keeps the release of a part for later, and drops it at the release of the job.
+    fn is_due(&mut self, event: &ExecEvent) -> bool {
+        match event {
+            ExecEvent::PartlyReleased { id, ranks } => {
+                let none = || Released { since: Instant::now(), ranks: Idset::new() };
+                let released = self.released.entry(*id).or_insert_with(none);
+                released.ranks = released.ranks.union(ranks);
+                false
+            }
+            ExecEvent::Released { id } => {
+                self.released.remove(id);
+                true
+            }
+            _ => true,
+        }
+    }
+
+    /// Reports the ranks that were released long before their jobs.
+    fn report_released(&mut self) {
+        let due = |_: &JobId, released: &mut Released| released.since.elapsed() > RELEASE;
+        let due: Vec<_> = self.released.extract_if(.., due).collect();
+        let event = |(id, Released { ranks, .. })| ExecEvent::PartlyReleased { id, ranks };
+        if !due.is_empty() {
+            self.tell(ExecutorReport::Events(due.into_iter().map(event).collect()));
         }
     }
 
@@ -232,6 +304,8 @@ impl Hub {
         if let [rank] = *ranks {
             return self.start_part(rank, job);
         }
+        let waits = !job.reattach && empties_shared_file(&job.shell_options);
+        let mut followers = Followers { leader: 0, parts: Vec::new(), cancel: None };
         for (place, rank) in ranks.into_iter().enumerate() {
             let seen = match place {
                 0 => job.seen,
@@ -243,12 +317,44 @@ impl Hub {
                 },
             };
             let part = Some(place);
-            self.start_part(rank, StartJob { part, seen, takes_output: false, ..job.clone() });
+            let job = StartJob { part, seen, takes_output: false, ..job.clone() };
+            match place > 0 && waits {
+                true => followers.parts.push((rank, job)),
+                false => {
+                    followers.leader = if place == 0 { rank } else { followers.leader };
+                    self.start_part(rank, job);
+                }
+            }
+        }
+        if waits {
+            self.followers.insert(id, followers);
         }
     }
 
-    fn start_part(&mut self, rank: u32, job: StartJob) {
+    /// Starts the other parts of a job whose first node has begun, or never will.
+    fn start_followers(&mut self, rank: u32, id: JobId) {
+        if self.followers.get(&id).is_none_or(|followers| followers.leader != rank) {
+            return;
+        }
+        let Some(Followers { parts, cancel, .. }) = self.followers.remove(&id) else { return };
+        for (rank, job) in parts {
+            self.start_part(rank, job);
+            if let (Some(line), Some(node)) = (&cancel, self.nodes.get_mut(&rank)) {
+                if let Some(job) = node.open.get_mut(&id) {
+                    job.cancel = Some(line.clone());
+                }
+                node.send(to_shepherd(line));
+            }
+        }
+    }
+
+    fn start_part(&mut self, rank: u32, mut job: StartJob) {
         let id = job.id;
+        if let Some(uri) = self.nodes.get(&rank).and_then(|node| node.info.uri.as_ref()) {
+            // The manager's own socket is on another host.
+            let named = job.env.iter_mut().filter(|(_, value)| *value == self.own.uri);
+            named.for_each(|(_, value)| value.clone_from(uri));
+        }
         let request = ShepherdRequest::Start(Box::new(job));
         let (ShepherdRequest::Start(job), Ok(line)) = (&request, encode(&request)) else { return };
         let from = self.outputs.received(id, rank);
@@ -275,6 +381,7 @@ impl Hub {
         let ranks: Vec<u32> = match command {
             JobCommand::Ack { .. } => {
                 self.outputs.forget(id);
+                self.exchanges.remove(&id);
                 self.parts.forget(id)
             }
             _ => self.parts.ranks(id).collect(),
@@ -285,6 +392,9 @@ impl Hub {
         let is_ack = matches!(command, JobCommand::Ack { .. });
         let is_cancel = matches!(command, JobCommand::Cancel { .. });
         let Ok(line) = encode(&ShepherdRequest::Job(command)) else { return };
+        if is_cancel && let Some(followers) = self.followers.get_mut(&id) {
+            followers.cancel.get_or_insert_with(|| line.clone());
+        }
         for rank in ranks {
             let Some(node) = self.nodes.get_mut(&rank) else { continue };
             if is_ack {
@@ -357,7 +467,7 @@ impl Hub {
     ) {
         let rank = info.rank;
         let refusal = match self.nodes.get(&rank) {
-            _ if info.program != self.program => Some(other_program(&info.program)),
+            _ if info.program != self.own.program => Some(other_program(&info.program)),
             _ if rank >= self.size => Some(format!("the instance has no rank {rank}")),
             Some(known) if known.info.host != info.host => {
                 let (here, there) = (&known.info.host, &info.host);
@@ -421,6 +531,9 @@ impl Hub {
                     self.answer_about_tasks(id);
                 }
             }
+            Ok(ShepherdMessage::Exchange { id, round, values }) => {
+                self.exchange(rank, id, round, values);
+            }
             Ok(ShepherdMessage::List { jobs }) => self.take_list(rank, jobs),
             Ok(ShepherdMessage::Refused { reason }) => {
                 let text = format!("the shepherd on rank {rank} refuses this manager: {reason}");
@@ -436,6 +549,31 @@ impl Hub {
         }
     }
 
+    /// Gathers what the tasks of a node want to tell those of the others, and answers when all have come.
+    fn exchange(&mut self, rank: u32, id: JobId, round: u32, values: Vec<(String, String)>) {
+        let exchange = self.exchanges.entry(id).or_default();
+        let answer = |values| ShepherdRequest::Job(JobCommand::Exchanged { id, round, values });
+        if round == exchange.number {
+            if let Some(node) = self.nodes.get(&rank) {
+                node.request(&answer(exchange.last.clone()));
+            }
+            return;
+        }
+        exchange.gathered.insert(rank, values);
+        if self.parts.ranks(id).all(|rank| exchange.gathered.contains_key(&rank)) {
+            exchange.number = round;
+            let gathered = std::mem::take(&mut exchange.gathered);
+            let ranks: Vec<u32> = gathered.keys().copied().collect();
+            exchange.last = gathered.into_values().flatten().collect();
+            let request = answer(exchange.last.clone());
+            for rank in ranks {
+                if let Some(node) = self.nodes.get(&rank) {
+                    node.request(&request);
+                }
+            }
+        }
+    }
+
     fn take_event(&mut self, rank: u32, event: ExecEvent) {
         if let Some(node) = self.nodes.get_mut(&rank) {
             if let ExecEvent::Released { id } = &event {
@@ -444,8 +582,10 @@ impl Hub {
                 job.count(&event);
             }
         }
+        let id = event.id();
         let reports = self.parts.report(rank, event);
         self.reports.extend(reports);
+        self.start_followers(rank, id);
     }
 
     /// Handles what a node's shepherd holds: continues the jobs that are open there, and ends others that came back with a
@@ -514,7 +654,7 @@ impl Hub {
                 }
             }
             Ok(FromNode::Pong) => {}
-            Ok(FromNode::Join { .. }) | Err(_) => self.cut(rank),
+            Ok(FromNode::Join { .. } | FromNode::Client { .. }) | Err(_) => self.cut(rank),
         }
     }
 
@@ -561,6 +701,7 @@ impl Hub {
             }
         }
         silent.into_iter().for_each(|rank| self.cut(rank));
+        self.report_released();
         // While the instance starts, whoever waits for its nodes says which are missing.
         if self.report.is_some() && self.shutdown.is_none() {
             lost.into_iter().for_each(|rank| self.lose(rank));
@@ -575,6 +716,9 @@ impl Hub {
         // First, so that the jobs end by this reason.
         self.flush();
         self.tell(ExecutorReport::Node { rank, change: NodeChange::Lost { reason } });
+        let led = self.followers.iter().filter(|(_, followers)| followers.leader == rank);
+        let led: Vec<JobId> = led.map(|(id, _)| *id).collect();
+        led.into_iter().for_each(|id| self.start_followers(rank, id));
         let reports = self.parts.lose(rank);
         self.reports.extend(reports);
     }

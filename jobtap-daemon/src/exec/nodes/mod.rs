@@ -11,6 +11,8 @@
 //! | `outputs` | the output of jobs, collected from the nodes |
 //! | `hub` | the loop that owns all of it |
 //! | `node` | a node's side |
+//! | `relay` | clients on nodes |
+//! | `saved` | what a manager needs after `kill -9` |
 //!
 //! The manager's own node is served as the others are, over a connection within the process.
 
@@ -19,12 +21,16 @@ mod hub;
 mod identity;
 mod node;
 mod outputs;
+mod relay;
+pub mod saved;
+#[cfg(test)]
+mod tests;
 mod wire;
 
 use std::collections::BTreeSet;
 use std::io;
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -33,13 +39,15 @@ use jobtap_core::resource::Idset;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 pub use self::channel::own_address;
-use self::hub::{Complete, Hub, Joining, Request, missing};
+use self::hub::{Complete, Hub, Joining, Own, Request, missing};
 pub use self::identity::{Identity, IdentityError};
 pub use self::node::{NodeError, run as run_node};
 use self::outputs::Outputs;
+pub use self::relay::socket_in;
 pub use self::wire::NodeInfo;
 use super::local::LocalConfig;
 use super::{Executor, ExecutorReport, HeldJob, JobCommand, StartJob};
+use crate::rpc::uri;
 
 /// How many messages of nodes may wait for the hub.
 const MOST_WAITING: usize = 1024;
@@ -92,6 +100,17 @@ pub enum NodesError {
         /// How long they were waited for.
         patience: Duration,
     },
+    /// The nodes of a killed manager can't be taken over.
+    #[error(
+        "the nodes of the last manager can't be taken over: {}: {reason}; without that file it starts on this host \
+         alone", path.display()
+    )]
+    Saved {
+        /// The file that says where they are.
+        path: PathBuf,
+        /// What is wrong.
+        reason: io::Error,
+    },
     /// The manager's own node has failed.
     #[error("this node can't be served")]
     Own,
@@ -106,7 +125,7 @@ pub struct NodesExecutor {
 
 impl NodesExecutor {
     /// Waits until all nodes have joined. Returns what they have, too. `own` describes the shepherd of the manager's own
-    /// node, whose directory it makes, in the manager's state directory `state_dir`.
+    /// node, whose directory it makes, in the manager's state directory `state_dir`. `socket` is the manager's.
     ///
     /// # Errors
     /// Not all nodes join, or one of them can't.
@@ -114,21 +133,22 @@ impl NodesExecutor {
         nodes: &Nodes,
         own: LocalConfig,
         state_dir: PathBuf,
+        socket: &Path,
     ) -> Result<(Self, Vec<NodeInfo>), NodesError> {
         std::fs::create_dir_all(&own.state_dir)?;
         let tls = nodes.identity.acceptor()?;
         let listener = nodes.listener.try_clone()?;
         let (joining, joined) = channel();
         let outputs = Outputs::open(&state_dir)?;
-        let program = nodes.own.program.clone();
-        let hub = Hub::new(program, nodes.size, nodes.grace, outputs, joining);
+        let of_manager = Own { program: nodes.own.program.clone(), uri: uri::of_path(socket) };
+        let hub = Hub::new(of_manager, nodes.size, nodes.grace, outputs, joining);
         let (requests, requested) = unbounded_channel();
         let (inbox, messages) = tokio::sync::mpsc::channel(MOST_WAITING);
-        let info = nodes.own.clone();
+        let (info, socket) = (nodes.own.clone(), socket.to_owned());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let serving = move || {
             runtime.block_on(async move {
-                let accepting = tokio::spawn(channel::accept(listener, tls, inbox.clone()));
+                let accepting = tokio::spawn(channel::accept(listener, tls, inbox.clone(), socket));
                 let own = tokio::spawn(serve_own(info, own, inbox));
                 hub.run(messages, requested).await;
                 accepting.abort();

@@ -6,22 +6,28 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::future::pending;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use jobtap_core::engine::ExecEvent;
 use jobtap_core::job::JobId;
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, WriteHalf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use super::identity::{Identity, IdentityError};
+use super::relay;
 use super::wire::{self, Frame, FromNode, NodeInfo, ToNode, VERSION, node_line, to_shepherd};
 use crate::exec::local::{LocalConfig, find_or_start};
 use crate::exec::protocol::{ShepherdMessage, decode_message};
+use crate::stderr;
 use crate::store::{GuestFiles, Key};
 
 /// How often the output of running jobs is looked for.
@@ -87,14 +93,49 @@ pub async fn run(
     patience: Duration,
 ) -> Result<(), NodeError> {
     let (connector, name) = identity.connector()?;
+    let manager = Manager { address, connector, name };
+    let serving = async {
+        let served = relay::serve(&config.state_dir, &manager).await;
+        if let Err(error) = served {
+            let socket = relay::socket_in(&config.state_dir);
+            stderr::line(&format!("{}: no client is served: {error}", socket.display()));
+        }
+        pending().await
+    };
+    tokio::select! {
+        ended = stay_connected(&manager, info, config, patience) => ended,
+        never = serving => never,
+    }
+}
+
+/// Where the manager is, and how it is recognized.
+#[derive(Clone)]
+pub(super) struct Manager {
+    address: SocketAddr,
+    connector: TlsConnector,
+    name: ServerName<'static>,
+}
+
+impl Manager {
+    /// Makes a connection.
+    pub(super) async fn connect(&self) -> io::Result<TlsStream<TcpStream>> {
+        let stream = TcpStream::connect(self.address).await?;
+        stream.set_nodelay(true)?;
+        self.connector.connect(self.name.clone(), stream).await
+    }
+}
+
+/// Serves connections to the manager, one after the other.
+async fn stay_connected(
+    manager: &Manager,
+    info: &NodeInfo,
+    config: &LocalConfig,
+    patience: Duration,
+) -> Result<(), NodeError> {
+    let address = manager.address;
     let mut since = Instant::now();
     loop {
-        let connected = async {
-            let stream = TcpStream::connect(address).await?;
-            stream.set_nodelay(true)?;
-            connector.connect(name.clone(), stream).await
-        };
-        let ended = match timeout(JOINING, connected).await {
+        let ended = match timeout(JOINING, manager.connect()).await {
             Ok(Ok(stream)) => {
                 since = Instant::now();
                 let end = serve(stream, info, config).await?;
@@ -259,7 +300,11 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Relay<S> {
             ToNode::Follow { id, from } => {
                 self.tails.insert(id, Tail { file: None, at: from });
             }
-            ToNode::Unfollow { id } => drop(self.tails.remove(&id)),
+            ToNode::Unfollow { id } => {
+                self.tails.remove(&id);
+                // The manager has all of it.
+                self.files.remove(id.as_u64());
+            }
             ToNode::Ping => self.send(&node_line(&FromNode::Pong)).await?,
             ToNode::End => self.ending = true,
             ToNode::Welcome | ToNode::Refused { .. } => {}

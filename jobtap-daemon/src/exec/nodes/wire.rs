@@ -35,12 +35,17 @@ pub struct NodeInfo {
     pub gpus: Idset,
     /// Its version of jobtap.
     pub program: String,
+    /// The address at which its tasks reach the manager, if it isn't the manager's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uri: Option<String>,
 }
 
 /// A line from a node itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "kebab-case")]
 pub(super) enum FromNode {
+    /// The first line of a connection that is a client's.
+    Client { version: u32 },
     /// The first line.
     Join { version: u32, node: NodeInfo },
     /// The output of a job's tasks from this offset on: whole entries of `guest.output`.

@@ -20,7 +20,7 @@ use super::devices::Devices;
 use super::files::jobdir::JobDirs;
 use super::forker::{Forker, TaskReport};
 use super::host_name::{host_name, name_host};
-use super::job::{Attach, Executing, Job, Launch, Plan, State, Step, TaskRequest};
+use super::job::{Attach, Executing, Job, JobExchange, Launch, Plan, State, Step, TaskRequest};
 use super::job_user::JobUser;
 use super::message::{ExecResult, Message};
 use super::not_forked::NotForked;
@@ -187,6 +187,8 @@ impl Shepherd {
         let devices = Devices::for_job(&start)?;
         self.claims.claim(start.id);
         let pmi = has_pmi.then(|| self.pmi.job(&start, &self.inbox));
+        let across = pmi.clone().filter(|_| start.part.is_some());
+        job.exchange = across.map(|pmi| JobExchange { pmi, asked: None });
         Ok(Plan { start, limits, job_user, pmi, devices, signals: Vec::new() })
     }
 

@@ -30,6 +30,8 @@ pub(super) enum Message {
     KillRound { id: JobId },
     /// The time limit for the other tasks after the exit of the first one is over.
     ExitTimeout { id: JobId },
+    /// The tasks of this host wait for those of the job's other nodes, having put these values into the job's store.
+    Exchange { id: JobId, round: u32, values: Vec<(String, String)> },
     /// A task has asked to end its whole job, as MPI_Abort does, and says why.
     Aborted { id: JobId, why: String },
     /// The time limit for killing a job (`exec.max-kill-timeout`) is exceeded.

@@ -82,6 +82,7 @@ use self::message::Message;
 use self::pids::token;
 use self::state::{Manager, Shepherd};
 pub(crate) use self::streams::options::{MOST_FILES_PER_TASK, files_per_task};
+pub(super) use self::streams::taskio::empties_shared_file;
 use super::protocol::{ShepherdMessage, ShepherdRequest, VERSION};
 use super::{HeldJob, JobCommand, TaskProcess, signals};
 use crate::open_files::OpenFiles;
@@ -282,6 +283,7 @@ impl Shepherd {
                     self.forker.close_input(pid);
                 }
             }
+            Message::Exchange { id, round, values } => self.ask_for_exchange(id, round, values),
             Message::Aborted { id, why } => {
                 if let Some(job) = self.jobs.get_mut(&id) {
                     job.aborted(&why);
@@ -301,6 +303,18 @@ impl Shepherd {
     fn detach_manager(&mut self) {
         self.manager = None;
         self.jobs.values_mut().for_each(|job| job.journal.detach());
+    }
+
+    /// Asks the manager for the values of a job's other nodes.
+    fn ask_for_exchange(&mut self, id: JobId, round: u32, values: Vec<(String, String)>) {
+        let outbox = self.outbox();
+        let exchange = self.jobs.get_mut(&id).and_then(|job| job.exchange.as_mut());
+        let Some(exchange) = exchange else { return };
+        let asked = ShepherdMessage::Exchange { id, round, values };
+        if let Some(outbox) = outbox {
+            let _ = outbox.send(asked.clone());
+        }
+        exchange.asked = Some(asked);
     }
 
     fn send_tasks(&self, id: JobId) {
@@ -363,6 +377,13 @@ impl Shepherd {
                 }
             }
             JobCommand::Tasks { id } => self.send_tasks(id),
+            JobCommand::Exchanged { id, round, values } => {
+                if let Some(exchange) = self.jobs.get_mut(&id).and_then(|job| job.exchange.as_mut())
+                {
+                    exchange.asked = None;
+                    exchange.pmi.exchanged(round, values);
+                }
+            }
             JobCommand::Ack { id } => match self.jobs.get_mut(&id) {
                 Some(job) => {
                     job.acknowledged = true;

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jobtap_core::engine::Level;
-use jobtap_core::job::JobId;
+use jobtap_core::job::{Fsd, JobId};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::process::{Child, Command};
@@ -44,6 +44,7 @@ use crate::daemon::config::Source;
 use crate::daemon::resources::{TestSize, takes_given};
 use crate::daemon::statedir::{self, StateDir};
 use crate::daemon::{Daemon, Options};
+use crate::exec::nodes::saved;
 use crate::files::{self, TemporaryDir};
 use crate::open_files::OpenFiles;
 use crate::rpc::uri;
@@ -53,6 +54,9 @@ const COMMAND: &str = "start";
 
 /// The attribute with which the manager runs no command, as in Flux: it ends at a signal or at a client's request.
 const NO_COMMAND: &str = "broker.rc2_none";
+
+/// The attribute with the time that a node may be away before its jobs are lost, by the name that Flux has for it.
+const LONGEST_ABSENCE: &str = "tbon.torpid_max";
 
 /// The configuration that the package's unit for systemd uses.
 const SYSTEM_CONFIG: &str = "/etc/jobtap";
@@ -132,6 +136,8 @@ struct Plan {
     socket: Option<PathBuf>,
     /// The last file or directory of the configuration, as it was named.
     config_path: Option<PathBuf>,
+    /// How long a node of an instance may be away before it is lost.
+    grace: Duration,
     /// The user's own attributes.
     attributes: Vec<(String, String)>,
 }
@@ -188,7 +194,7 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
     let enclosing = Enclosing::from_environment();
     // A test size makes nodes of this host, and a job of this kind of manager is one instance by itself.
     let nodes = match enclosing.is_none() && plan.test_size.size.is_none() {
-        true => launcher::place()?,
+        true => launcher::place(plan.grace)?,
         false => None,
     };
     let nodes = match nodes {
@@ -217,6 +223,20 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
         None => StateDir::temporary(),
     };
     let statedir = statedir.map_err(CliError::failure)?;
+    let (nodes, end_of_nodes) = match nodes {
+        Some(nodes) => {
+            let end = launcher::end_of_allocation();
+            // The nodes find the next manager if this one is killed.
+            saved::save(statedir.path(), &nodes, end)?;
+            (Some(nodes), end)
+        }
+        None if plan.test_size.size.is_none() => match saved::load(statedir.path()) {
+            Ok(Some((nodes, end))) => (Some(Arc::new(nodes)), end),
+            Ok(None) => (None, 0.0),
+            Err(error) => return Err(CliError::failure(error)),
+        },
+        None => (None, 0.0),
+    };
     if let Some(archive) = &plan.restore {
         restore(&statedir, archive)?;
     }
@@ -247,12 +267,14 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
         log_level,
         test_size,
         given,
-        end_of_nodes: launcher::end_of_allocation(),
+        end_of_nodes,
         nodes,
         dump,
         recovery,
         attributes,
     };
+    let has_nodes = options.nodes.is_some();
+    let state = options.statedir.path().to_path_buf();
     let mut daemon = Daemon::start(options).map_err(CliError::failure)?;
     let mut signals = Signals::new()?;
     if let Some(job) = &enclosing {
@@ -279,11 +301,17 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
         }
     };
     service.stops();
+    // The nodes of an instance end with it.
+    let ends_jobs = ends_jobs || has_nodes;
     let keep_jobs = recovery || std::env::var_os(DISABLE_JOB_CLEANUP).is_some();
     if result.is_ok() && ends_jobs && !keep_jobs {
         finish_jobs(&daemon, &mut signals).await;
     }
-    daemon.shutdown().await.map_err(CliError::failure)?;
+    let ended = daemon.shutdown().await;
+    if has_nodes {
+        saved::remove(&state);
+    }
+    ended.map_err(CliError::failure)?;
     result
 }
 
@@ -311,6 +339,7 @@ impl Plan {
             recovery,
             socket: None,
             config_path: files.last().cloned(),
+            grace: launcher::GRACE,
             attributes: Vec::new(),
         };
         for attribute in args.setattr.iter().chain(&broker_attributes(&args.broker_opts)?) {
@@ -367,6 +396,12 @@ impl Plan {
                 self.dump = Some(file);
             }
             NO_COMMAND => self.no_command = true,
+            LONGEST_ABSENCE => {
+                let time = value.parse::<Fsd>().ok().and_then(Fsd::to_duration);
+                self.grace = time.ok_or_else(|| {
+                    CliError::failure(format!("{LONGEST_ABSENCE}: use a time, such as 30s"))
+                })?;
+            }
             STDERR_LEVEL => {
                 self.log_level = stderr_level(value).ok_or_else(|| {
                     CliError::failure(format!("{STDERR_LEVEL}: use a number from 0 to 7"))

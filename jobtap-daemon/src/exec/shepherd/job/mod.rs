@@ -33,6 +33,7 @@ use super::files::jobdir::JobDir;
 use super::host_name::host_name;
 use super::pids::tasks::Tasks;
 use super::placement::place;
+use super::pmi::Pmi;
 use super::streams::options::ExitOptions;
 use super::template::f58_for;
 use crate::exec::protocol::ShepherdMessage;
@@ -61,6 +62,8 @@ pub(super) struct Job {
     pub(super) journal: Journal,
     pub(super) tasks: Tasks,
     pub(super) streams: Streams,
+    /// The exchange of its tasks with those of its other nodes, if it has any.
+    pub(super) exchange: Option<JobExchange>,
     outcome: Outcome,
     pub(super) dir: Option<JobDir>,
     /// How the job is killed when the shepherd ends it without a manager.
@@ -68,6 +71,13 @@ pub(super) struct Job {
     /// Whether a manager has acknowledged it; then no manager will request it again, not even when it
     /// ends.
     pub(super) acknowledged: bool,
+}
+
+/// The exchange of PMI's values between the nodes of a job.
+pub(super) struct JobExchange {
+    pub(super) pmi: Pmi,
+    /// What the manager still has to answer.
+    pub(super) asked: Option<ShepherdMessage>,
 }
 
 /// The name of the program that a command runs.
@@ -91,6 +101,7 @@ impl Job {
             journal: Journal::new(job.id, outbox),
             tasks: Tasks::default(),
             streams: Streams::default(),
+            exchange: None,
             outcome: Outcome::default(),
             dir: None,
             kill: job.kill,
@@ -152,6 +163,11 @@ impl Job {
         seen: Seen,
     ) {
         let ended = self.has_ended();
+        let asked = self.exchange.as_ref().and_then(|exchange| exchange.asked.clone());
+        if let (Some(outbox), Some(asked)) = (&outbox, asked) {
+            // The answer may be lost with the last connection.
+            let _ = outbox.send(asked);
+        }
         self.journal.attach(outbox, how, seen, ended);
     }
 

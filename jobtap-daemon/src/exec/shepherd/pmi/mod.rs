@@ -25,10 +25,11 @@ use tokio::sync::mpsc::{Sender, UnboundedSender, channel};
 use tokio::task::AbortHandle;
 
 use self::memory::Memory;
-use self::wireup::{Outcome, WAITS, Wireup};
+use self::wireup::{Exchange, Outcome, WAITS, Wireup};
 use super::files::jobdir;
 use super::message::Message;
 use super::option_error::{OptionError, OptionFault};
+use super::placement::own_tasks;
 use crate::exec::StartJob;
 use crate::open_files::OpenFiles;
 use crate::stderr;
@@ -138,10 +139,14 @@ impl Service {
         Self { memory: Memory::default(), library }
     }
 
-    /// The state that the tasks of this job share. All of them run on this host.
+    /// The state that the tasks of this job share.
     pub(super) fn job(&self, job: &StartJob, inbox: &UnboundedSender<Message>) -> Pmi {
         let tasks = (0..job.ntasks).map(|_| None).collect();
         let wireup = Wireup::new(job.id, &job.taskmap, self.memory.share(job.userid));
+        let wireup = match job.part {
+            Some(_) => wireup.for_part(own_tasks(job) as usize),
+            None => wireup,
+        };
         Pmi(Arc::new(Shared {
             job: job.id,
             size: job.ntasks,
@@ -152,7 +157,25 @@ impl Service {
     }
 }
 
+impl State {
+    fn respond(&self, responses: Vec<(u32, Vec<u8>)>) {
+        for (to, response) in responses {
+            if let Some(Some(task)) = self.tasks.get(to as usize) {
+                // Fails if the task has closed its socket. There is room for each response that a task waits for.
+                let _ = task.try_send(response);
+            }
+        }
+    }
+}
+
 impl Pmi {
+    /// Passes the values of all hosts to the tasks that wait for them.
+    pub(super) fn exchanged(&self, round: u32, values: Vec<(String, String)>) {
+        let mut state = self.0.lock();
+        let responses = state.wireup.exchanged(round, values);
+        state.respond(responses);
+    }
+
     /// Makes the socket of a task. Returns the task's end, and the handle of the work that serves the other end.
     pub(super) fn connect(&self, rank: u32) -> io::Result<(OwnedFd, AbortHandle)> {
         let (own, theirs) =
@@ -223,15 +246,15 @@ impl Shared {
     /// means that the bytes are not a request.
     fn serve(&self, rank: u32, pending: &mut Vec<u8>) -> Result<bool, wireup::Malformed> {
         let mut state = self.lock();
-        let Some(Outcome { used, responses, abort }) = state.wireup.next(rank, pending)? else {
+        let Some(Outcome { used, responses, abort, exchange }) =
+            state.wireup.next(rank, pending)?
+        else {
             return Ok(false);
         };
         pending.drain(..used);
-        for (to, response) in responses {
-            if let Some(Some(task)) = state.tasks.get(to as usize) {
-                // Fails if the task has closed its socket. There is room for each response that a task waits for.
-                let _ = task.try_send(response);
-            }
+        state.respond(responses);
+        if let Some(Exchange { round, values }) = exchange {
+            let _ = self.inbox.send(Message::Exchange { id: self.job, round, values });
         }
         if let Some(why) = abort {
             let _ = self.inbox.send(Message::Aborted { id: self.job, why });

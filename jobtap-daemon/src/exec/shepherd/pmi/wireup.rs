@@ -45,6 +45,17 @@ pub(super) struct Outcome {
     pub(super) responses: Vec<(u32, Vec<u8>)>,
     /// Why the task ends the whole job, if it does.
     pub(super) abort: Option<String>,
+    /// The tasks of this host wait for those of others.
+    pub(super) exchange: Option<Exchange>,
+}
+
+/// What the tasks of this host have put into the store since the last exchange with other hosts.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Exchange {
+    /// The number of the exchange, from 1.
+    pub(super) round: u32,
+    /// Keys and values.
+    pub(super) values: Vec<(String, String)>,
 }
 
 /// The state of a job.
@@ -65,6 +76,19 @@ pub(super) struct Wireup {
     fence: Vec<(u32, Option<String>)>,
     /// The tasks that wait for a value of their node.
     waiting: Vec<(u32, Option<String>, String)>,
+    /// The exchange with other hosts, if the job has tasks there.
+    across: Option<Across>,
+}
+
+/// The exchange with the other hosts of a job.
+#[derive(Debug)]
+struct Across {
+    /// The number of tasks on this host.
+    own: usize,
+    /// The last exchange.
+    round: u32,
+    /// What was put since.
+    fresh: Vec<(String, String)>,
 }
 
 /// The fields of a request of version 2.
@@ -96,7 +120,13 @@ impl Wireup {
             second: vec![false; size as usize],
             fence: Vec::new(),
             waiting: Vec::new(),
+            across: None,
         }
+    }
+
+    /// Serves only this number of the job's tasks: the others are on other hosts.
+    pub(super) fn for_part(self, own: usize) -> Self {
+        Self { across: Some(Across { own, round: 0, fresh: Vec::new() }), ..self }
     }
 
     fn node_of(&self, rank: u32) -> u64 {
@@ -165,7 +195,7 @@ impl Wireup {
                 Some(value) => format!("cmd=get_result rc=0 msg=success value={value}"),
                 None => "cmd=get_result rc=-1 msg=key_not_found value=unknown".to_owned(),
             }),
-            "barrier_in" => outcome.responses = self.enter(rank, None)?,
+            "barrier_in" => self.enter(&mut outcome, rank, None)?,
             "finalize" => say("cmd=finalize_ack rc=0".to_owned()),
             "abort" => {
                 let why = line.split_once(" error_msg=").map(|(_, text)| text);
@@ -232,7 +262,7 @@ impl Wireup {
                 }
             }
             "kvs-get" => say(&found(self.values.get(fields.get("key").ok_or(Malformed)?))),
-            "kvs-fence" => outcome.responses = self.enter(rank, thread)?,
+            "kvs-fence" => self.enter(&mut outcome, rank, thread)?,
             "info-putnodeattr" => {
                 let key = fields.get("key").ok_or(Malformed)?.to_owned();
                 let value = fields.get("value").unwrap_or_default().to_owned();
@@ -282,6 +312,9 @@ impl Wireup {
 
     fn put(&mut self, key: &str, value: &str) -> Result<(), &'static str> {
         self.charge(key, value)?;
+        if let Some(across) = &mut self.across {
+            across.fresh.push((key.to_owned(), value.to_owned()));
+        }
         self.values.insert(key.to_owned(), value.to_owned());
         Ok(())
     }
@@ -297,19 +330,51 @@ impl Wireup {
         if self.share.take(key.len() + value.len() + ENTRY) { Ok(()) } else { Err("no_space") }
     }
 
-    /// Makes a task wait for all others. Returns the responses to all tasks when the last one has entered.
+    /// Makes a task wait for all others. When the last one has entered, all of them get responses.
     fn enter(
         &mut self,
+        outcome: &mut Outcome,
         rank: u32,
         thread: Option<String>,
-    ) -> Result<Vec<(u32, Vec<u8>)>, Malformed> {
+    ) -> Result<(), Malformed> {
         if self.fence.iter().any(|(task, _)| *task == rank) {
             return Err(Malformed);
         }
         self.fence.push((rank, thread));
-        if self.fence.len() < self.size as usize {
-            return Ok(Vec::new());
+        match &mut self.across {
+            None if self.fence.len() == self.size as usize => outcome.responses = self.leave(),
+            Some(across) if self.fence.len() == across.own => {
+                across.round += 1;
+                let values = std::mem::take(&mut across.fresh);
+                outcome.exchange = Some(Exchange { round: across.round, values });
+            }
+            _ => {}
         }
+        Ok(())
+    }
+
+    /// Takes the values of the tasks on all hosts. Returns the responses to the tasks that waited for them; none if this
+    /// exchange isn't the one that they wait for.
+    pub(super) fn exchanged(
+        &mut self,
+        round: u32,
+        values: Vec<(String, String)>,
+    ) -> Vec<(u32, Vec<u8>)> {
+        let waits = |across: &Across| across.round == round && self.fence.len() == across.own;
+        if !self.across.as_ref().is_some_and(waits) {
+            return Vec::new();
+        }
+        for (key, value) in values {
+            // Each host has counted its own; a value without room is missing, as where it was put.
+            if self.values.contains_key(&key) || self.charge(&key, &value).is_ok() {
+                self.values.insert(key, value);
+            }
+        }
+        self.leave()
+    }
+
+    /// The responses to the tasks that have waited for each other.
+    fn leave(&mut self) -> Vec<(u32, Vec<u8>)> {
         let all = std::mem::take(&mut self.fence);
         let leave = |(rank, thread): (u32, Option<String>)| {
             let response = match self.second.get(rank as usize) {
@@ -318,7 +383,7 @@ impl Wireup {
             };
             (rank, response)
         };
-        Ok(all.into_iter().map(leave).collect())
+        all.into_iter().map(leave).collect()
     }
 }
 
@@ -390,6 +455,38 @@ mod tests {
 
     fn second(body: &str) -> String {
         format!("{:6}{body}", body.len())
+    }
+
+    #[test]
+    fn tasks_on_several_hosts_wait_for_each_other() {
+        let map = TaskMap::block(&[2, 1]);
+        let part = |own| Wireup::new(JobId::new(7), &map, Memory::default().share(1)).for_part(own);
+        let (mut first, mut second) = (part(2), part(1));
+        let enter = |wireup: &mut Wireup, rank| {
+            let outcome = wireup.next(rank, b"cmd=barrier_in\n").unwrap().unwrap();
+            assert_eq!(outcome.responses, []);
+            outcome.exchange
+        };
+        send(&mut first, 1, "cmd=put kvsname=7 key=a value=1\n");
+        send(&mut second, 2, "cmd=put kvsname=7 key=b value=2\n");
+        assert_eq!(enter(&mut first, 0), None);
+        let one = enter(&mut first, 1).unwrap();
+        let two = enter(&mut second, 2).unwrap();
+        assert_eq!((one.round, two.round), (1, 1));
+        let all = [one.values, two.values].concat();
+        assert_eq!(
+            all,
+            [("a", "1"), ("b", "2")].map(|(key, value)| (key.to_owned(), value.to_owned()))
+        );
+        assert_eq!(first.exchanged(2, all.clone()), [], "another round");
+        let out = b"cmd=barrier_out rc=0\n".to_vec();
+        assert_eq!(first.exchanged(1, all.clone()), [(0, out.clone()), (1, out.clone())]);
+        assert_eq!(first.exchanged(1, all.clone()), [], "once");
+        assert_eq!(second.exchanged(1, all), [(2, out)]);
+        let found = "cmd=get_result rc=0 msg=success value=2\n";
+        says(&mut first, 0, "cmd=get kvsname=7 key=b\n", found);
+        // Only what is new is sent on.
+        assert_eq!(enter(&mut second, 2).unwrap(), Exchange { round: 2, values: Vec::new() });
     }
 
     #[test]

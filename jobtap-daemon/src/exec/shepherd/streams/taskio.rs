@@ -11,6 +11,8 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use serde_json::Value;
+
 use super::super::files::user_file::{
     OutputFile, Purpose, TaskStream, depends_on_process, for_task, open,
 };
@@ -376,7 +378,8 @@ fn open_shared(
     let mut shared = |stream: Stream| -> Result<Option<Arc<OutputFile>>, StartError> {
         let label = options.stream(stream).label;
         let Some(template) = options.stream(stream).path.as_ref() else { return Ok(None) };
-        if let Some(log) = &mut log {
+        // The shepherd of the first node says it for all.
+        if let Some(log) = log.as_mut().filter(|_| !job.is_follower()) {
             log.redirect(stream, &ranks, &render_for_all(template, job));
         }
         if is_per_task(template) {
@@ -385,12 +388,26 @@ fn open_shared(
         let path = job.cwd.join(render(template, job, 0));
         let file = match &opened {
             Some((same, labeled, file)) if *same == path && *labeled == label => Arc::clone(file),
-            _ => Arc::new(OutputFile::new(open_emptied(&path, options.append)?, &path)),
+            _ => {
+                // The shepherd of the first node has emptied it for all.
+                let append = options.append || job.is_follower();
+                Arc::new(OutputFile::new(open_emptied(&path, append)?, &path))
+            }
         };
         opened = Some((path, label, Arc::clone(&file)));
         Ok(Some(file))
     };
     Ok(TaskFiles { stdout: shared(Stream::Stdout)?, stderr: shared(Stream::Stderr)? })
+}
+
+/// Whether the tasks of all nodes write to one file, which is emptied first.
+pub(in crate::exec) fn empties_shared_file(options: &Value) -> bool {
+    let is_shared = |options: &IoOptions, stream| {
+        options.stream(stream).path.as_deref().is_some_and(|path| !is_per_task(path))
+    };
+    IoOptions::parse(options).is_ok_and(|options| {
+        !options.append && Stream::BOTH.into_iter().any(|stream| is_shared(&options, stream))
+    })
 }
 
 /// Opens an output file, always for appending: tasks and streams that share a file must not overwrite

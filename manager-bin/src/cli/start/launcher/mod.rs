@@ -20,7 +20,7 @@ use crate::exec::nodes::{Identity, IdentityError, NodeInfo, Nodes, own_address};
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How long a node may be away before its jobs are lost.
-const GRACE: Duration = Duration::from_secs(30);
+pub(super) const GRACE: Duration = Duration::from_secs(30);
 
 /// The key of the address of the first process.
 const ADDRESS: &str = "jobtap.address";
@@ -78,11 +78,12 @@ impl From<LauncherError> for CliError {
     }
 }
 
-/// The place of this process in a step of several; `None` if it is alone.
+/// The place of this process in a step of several; `None` if it is alone. `grace` is how long a node may be away before it
+/// is lost.
 ///
 /// # Errors
 /// The others can't be found, or can't be nodes of one instance.
-pub(super) fn place() -> Result<Option<Place>, LauncherError> {
+pub(super) fn place(grace: Duration) -> Result<Option<Place>, LauncherError> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
     let Some(mut pmi) = Pmi::from_environment()? else {
         // Slurm has many ways to start the tasks of a step, of which only this one lets them find each other.
@@ -108,7 +109,7 @@ pub(super) fn place() -> Result<Option<Place>, LauncherError> {
         pmi.put(ADDRESS, &address.to_string())?;
         pmi.put(IDENTITY, &identity.encode())?;
         pmi.barrier(PATIENCE)?;
-        let (patience, grace) = (PATIENCE, GRACE);
+        let patience = PATIENCE;
         let nodes = Nodes { listener, identity, size, own: info, patience, grace };
         Place::Manager(Arc::new(nodes))
     } else {

@@ -21,6 +21,7 @@ pub(super) fn own_node(rank: u32) -> Result<NodeInfo, ResourceError> {
         cores: first_of(&cores, most),
         gpus: gpus(),
         program: version::short().to_owned(),
+        uri: None,
     })
 }
 

@@ -1,0 +1,118 @@
+//! What a manager needs to be found again by its nodes after `kill -9`: the address at which they look for it, and the
+//! identity that they expect. A file of the state directory, which only the manager's user can read.
+//!
+//! It is there for as long as the instance exists: the nodes of one that has ended in order have ended, too.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::identity::Identity;
+use super::wire::NodeInfo;
+use super::{Nodes, NodesError};
+use crate::files::{self, Access, input};
+
+/// The name of the file.
+const NAME: &str = "nodes.json";
+
+#[derive(Serialize, Deserialize)]
+struct Saved {
+    address: SocketAddr,
+    identity: String,
+    size: u32,
+    own: NodeInfo,
+    patience: Duration,
+    grace: Duration,
+    end: f64,
+}
+
+/// Writes the file. `end` is when the allocation ends (UNIX seconds, 0: never).
+///
+/// # Errors
+/// It can't be written.
+pub fn save(state_dir: &Path, nodes: &Nodes, end: f64) -> io::Result<()> {
+    let saved = Saved {
+        address: nodes.listener.local_addr()?,
+        identity: nodes.identity.encode(),
+        size: nodes.size,
+        own: nodes.own.clone(),
+        patience: nodes.patience,
+        grace: nodes.grace,
+        end,
+    };
+    files::write_whole(&state_dir.join(NAME), &serde_json::to_vec(&saved)?, Access::Private)
+}
+
+/// Listens again where the nodes of a killed manager look for it; `None` if there was no such manager. Returns the end of
+/// the allocation, too.
+///
+/// # Errors
+/// The file is damaged, or the address is taken.
+pub fn load(state_dir: &Path) -> Result<Option<(Nodes, f64)>, NodesError> {
+    let path = state_dir.join(NAME);
+    let text = match input::text(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(reason) => return Err(NodesError::Saved { path, reason }),
+    };
+    let saved: Saved = match serde_json::from_str(&text) {
+        Ok(saved) => saved,
+        Err(error) => return Err(NodesError::Saved { path, reason: error.into() }),
+    };
+    let Saved { address, identity, size, own, patience, grace, end } = saved;
+    let listener =
+        TcpListener::bind(address).map_err(|reason| NodesError::Saved { path, reason })?;
+    let identity = Identity::decode(&identity)?;
+    Ok(Some((Nodes { listener, identity, size, own, patience, grace }, end)))
+}
+
+/// Removes the file, when the instance ends.
+pub fn remove(state_dir: &Path) {
+    // Without an instance of several nodes there is none.
+    let _ = std::fs::remove_file(state_dir.join(NAME));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use jobtap_core::resource::Idset;
+
+    use super::*;
+
+    #[test]
+    fn a_manager_listens_again_where_its_nodes_look_for_it() {
+        let state = tempfile::tempdir().unwrap();
+        assert!(load(state.path()).unwrap().is_none());
+        let own = NodeInfo {
+            rank: 0,
+            host: "n1".to_owned(),
+            cores: Idset::from(0..=1),
+            gpus: Idset::new(),
+            program: "1.0".to_owned(),
+            uri: None,
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (patience, grace) = (Duration::from_secs(9), Duration::from_secs(3));
+        let identity = Identity::new().unwrap();
+        let nodes = Nodes { listener, identity, size: 4, own: own.clone(), patience, grace };
+        save(state.path(), &nodes, 99.0).unwrap();
+        let mode = state.path().join(NAME).metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let taken = load(state.path()).unwrap_err().to_string();
+        assert!(taken.contains("nodes.json"), "{taken}");
+        let identity = nodes.identity.encode();
+        drop(nodes);
+        let (again, end) = load(state.path()).unwrap().unwrap();
+        assert_eq!((again.listener.local_addr().unwrap(), again.size, end), (address, 4, 99.0));
+        assert_eq!((again.own, again.identity.encode()), (own, identity));
+        std::fs::write(state.path().join(NAME), "{").unwrap();
+        assert!(load(state.path()).is_err());
+        remove(state.path());
+        assert!(load(state.path()).unwrap().is_none());
+    }
+}

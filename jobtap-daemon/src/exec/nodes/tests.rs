@@ -1,0 +1,397 @@
+//! The hub with nodes that are played by the test, in the time of a clock that the test moves.
+
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use jobtap_core::engine::ExecEvent;
+use jobtap_core::job::JobId;
+use jobtap_core::resource::Idset;
+use tokio::io::{AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::{advance, timeout};
+
+use super::channel::serve_own;
+use super::hub::{Hub, Joining, Message, Own, Request};
+use super::outputs::Outputs;
+use super::wire::{Frame, FromNode, NodeInfo, ToNode, VERSION, node_line, read, to_shepherd};
+use crate::exec::protocol::{ShepherdMessage, ShepherdRequest, decode_request, encode};
+use crate::exec::{ExecutorReport, HeldJob, JobCommand, NodeChange, NodeTasks, StartJob};
+
+const ID: JobId = JobId::new(7);
+const GRACE: Duration = Duration::from_secs(30);
+
+struct Bench {
+    requests: UnboundedSender<Request>,
+    inbox: tokio::sync::mpsc::Sender<Message>,
+    reports: Receiver<ExecutorReport>,
+    joining: Receiver<Joining>,
+    state: tempfile::TempDir,
+}
+
+fn info(rank: u32) -> NodeInfo {
+    NodeInfo {
+        rank,
+        host: format!("n{rank}"),
+        cores: Idset::from(0..=1),
+        gpus: Idset::new(),
+        program: "1.0".to_owned(),
+        uri: None,
+    }
+}
+
+impl Bench {
+    /// A hub of an instance of so many nodes, none of which has joined.
+    fn new(size: u32) -> Self {
+        let state = tempfile::tempdir().unwrap();
+        let (joined, joining) = channel();
+        let own = Own { program: "1.0".to_owned(), uri: "local:///state/local-0".to_owned() };
+        let outputs = Outputs::open(state.path()).unwrap();
+        let hub = Hub::new(own, size, GRACE, outputs, joined);
+        let (requests, requested) = tokio::sync::mpsc::unbounded_channel();
+        let (inbox, messages) = tokio::sync::mpsc::channel(64);
+        tokio::spawn(hub.run(messages, requested));
+        let (sender, reports) = channel();
+        let report = Box::new(move |report| drop(sender.send(report)));
+        requests.send(Request::Begin(report)).ok().unwrap();
+        Self { requests, inbox, reports, joining, state }
+    }
+
+    async fn with_nodes(size: u32) -> (Self, Vec<Node>) {
+        let bench = Self::new(size);
+        let mut nodes = Vec::new();
+        for rank in 0..size {
+            nodes.push(Node::join(&bench, info(rank), &[]).await);
+        }
+        (bench, nodes)
+    }
+
+    fn start(&self, ranks: &[u32]) {
+        let nodes = ranks.iter().map(|rank| NodeTasks { rank: *rank, ntasks: 1 }).collect();
+        let ntasks = ranks.len() as u32;
+        let job = StartJob { ntasks, nodes, takes_output: true, ..StartJob::new(ID) };
+        self.requests.send(Request::Start(Box::new(job))).ok().unwrap();
+    }
+
+    fn command(&self, command: JobCommand) {
+        self.requests.send(Request::Command(command)).ok().unwrap();
+    }
+
+    /// What was reported, in short.
+    async fn told(&self) -> Vec<String> {
+        settle().await;
+        let mut told = Vec::new();
+        while let Ok(report) = self.reports.try_recv() {
+            match report {
+                ExecutorReport::Events(events) => {
+                    told.extend(events.iter().map(|event| match event {
+                        ExecEvent::Started { .. } => "started".to_owned(),
+                        ExecEvent::Finished { status, .. } => format!("finished {status}"),
+                        ExecEvent::Released { .. } => "released".to_owned(),
+                        ExecEvent::PartlyReleased { ranks, .. } => format!("released {ranks}"),
+                        other => format!("{other:?}"),
+                    }))
+                }
+                ExecutorReport::Node { rank, change: NodeChange::Lost { reason } } => {
+                    told.push(format!("{rank} lost: {reason}"));
+                }
+                ExecutorReport::Node { rank, change: NodeChange::Back } => {
+                    told.push(format!("{rank} back"));
+                }
+                ExecutorReport::Tasks { tasks, .. } => told.push(format!("{} tasks", tasks.len())),
+                ExecutorReport::Warning(text) => told.push(text),
+            }
+        }
+        told
+    }
+}
+
+/// Lets all work that needs no time be done.
+async fn settle() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// A node's side of a channel.
+struct Node {
+    read: BufReader<ReadHalf<DuplexStream>>,
+    write: WriteHalf<DuplexStream>,
+}
+
+impl Node {
+    /// Connects without more.
+    async fn connect(bench: &Bench, version: u32, node: NodeInfo) -> Self {
+        let (here, there) = tokio::io::duplex(1 << 16);
+        tokio::spawn(serve_own(there, bench.inbox.clone()));
+        let (read, write) = tokio::io::split(here);
+        let mut node_side = Self { read: BufReader::new(read), write };
+        node_side.send(&node_line(&FromNode::Join { version, node })).await;
+        node_side
+    }
+
+    /// Joins with a shepherd that holds these jobs.
+    async fn join(bench: &Bench, node: NodeInfo, held: &[HeldJob]) -> Self {
+        let mut node = Self::connect(bench, VERSION, node).await;
+        assert_eq!(node.next_node().await, Some(ToNode::Welcome));
+        assert!(matches!(node.next_request().await, Some(ShepherdRequest::Hello { .. })));
+        assert_eq!(node.next_request().await, Some(ShepherdRequest::List));
+        node.say(&ShepherdMessage::List { jobs: held.to_vec() }).await;
+        node
+    }
+
+    async fn send(&mut self, line: &[u8]) {
+        self.write.write_all(line).await.unwrap();
+    }
+
+    async fn say(&mut self, message: &ShepherdMessage) {
+        self.send(&to_shepherd(&encode(message).unwrap())).await;
+    }
+
+    async fn event(&mut self, event: ExecEvent) {
+        self.say(&ShepherdMessage::Event(event)).await;
+    }
+
+    /// The next line of any kind; `None` if none comes.
+    async fn next(&mut self) -> Option<Frame> {
+        settle().await;
+        timeout(Duration::from_millis(1), read(&mut self.read)).await.ok()?.ok()?
+    }
+
+    async fn next_node(&mut self) -> Option<ToNode> {
+        match self.next().await? {
+            Frame::Node(line) => Some(serde_json::from_slice(&line).unwrap()),
+            Frame::Shepherd(line) => panic!("{}", String::from_utf8_lossy(&line)),
+        }
+    }
+
+    async fn next_request(&mut self) -> Option<ShepherdRequest> {
+        match self.next().await? {
+            Frame::Shepherd(line) => Some(decode_request(&line).unwrap()),
+            Frame::Node(line) => panic!("{}", String::from_utf8_lossy(&line)),
+        }
+    }
+
+    /// The part of the job that is to be started here.
+    async fn started(&mut self) -> StartJob {
+        assert_eq!(self.next_node().await, Some(ToNode::Follow { id: ID, from: 0 }));
+        match self.next_request().await {
+            Some(ShepherdRequest::Start(job)) => *job,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+const STARTED: ExecEvent = ExecEvent::Started { id: ID };
+const FINISHED: ExecEvent = ExecEvent::Finished { id: ID, status: 0 };
+const RELEASED: ExecEvent = ExecEvent::Released { id: ID };
+
+#[tokio::test(start_paused = true)]
+async fn each_node_gets_its_part_and_the_job_is_one() {
+    let (bench, mut nodes) = Bench::with_nodes(3).await;
+    bench.start(&[2, 0]);
+    let first = nodes[2].started().await;
+    let second = nodes[0].started().await;
+    assert_eq!((first.part, second.part), (Some(0), Some(1)));
+    assert!(!first.takes_output && !second.takes_output, "output comes from files of both");
+    nodes[2].event(STARTED).await;
+    assert_eq!(bench.told().await, [""; 0]);
+    nodes[0].event(STARTED).await;
+    assert_eq!(bench.told().await, ["started"]);
+    bench.command(JobCommand::Tasks { id: ID });
+    for rank in [0, 2] {
+        assert_eq!(
+            nodes[rank].next_request().await,
+            Some(ShepherdRequest::Job(JobCommand::Tasks { id: ID }))
+        );
+        let task = crate::exec::TaskProcess { rank: rank as u32, pid: 1 };
+        nodes[rank].say(&ShepherdMessage::Tasks { id: ID, tasks: vec![task] }).await;
+    }
+    assert_eq!(bench.told().await, ["2 tasks"]);
+    nodes[0].event(FINISHED).await;
+    nodes[0].event(RELEASED).await;
+    nodes[2].event(FINISHED).await;
+    // The job is released soon after: its first part needs no event of its own.
+    nodes[2].event(RELEASED).await;
+    assert_eq!(bench.told().await, ["finished 0", "released"]);
+    bench.command(JobCommand::Ack { id: ID });
+    assert_eq!(nodes[0].next_node().await, Some(ToNode::Unfollow { id: ID }));
+    let ack = ShepherdRequest::Job(JobCommand::Ack { id: ID });
+    assert_eq!(nodes[0].next_request().await, Some(ack));
+    assert_eq!(nodes[1].next().await, None, "it has no part");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_that_is_over_long_before_the_job_frees_its_node() {
+    let (bench, mut nodes) = Bench::with_nodes(2).await;
+    bench.start(&[0, 1]);
+    for node in &mut nodes {
+        node.started().await;
+        node.event(STARTED).await;
+        node.event(FINISHED).await;
+    }
+    nodes[1].event(RELEASED).await;
+    assert_eq!(bench.told().await, ["started", "finished 0"]);
+    advance(Duration::from_secs(3)).await;
+    assert_eq!(bench.told().await, ["released 1"]);
+    nodes[0].event(RELEASED).await;
+    assert_eq!(bench.told().await, ["released"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_node_is_lost_in_time() {
+    let (bench, mut nodes) = Bench::with_nodes(2).await;
+    bench.start(&[0, 1]);
+    for node in &mut nodes {
+        node.started().await;
+        node.event(STARTED).await;
+    }
+    assert_eq!(bench.told().await, ["started"]);
+    for _ in 0..16 {
+        advance(Duration::from_secs(1)).await;
+        settle().await;
+        // The first node answers when it is asked.
+        if let Some(ToNode::Ping) = nodes[0].next_node().await {
+            nodes[0].send(&node_line(&FromNode::Pong)).await;
+        }
+    }
+    assert_eq!(bench.told().await, [""; 0], "its connection is cut, but it may come back");
+    for _ in 0..31 {
+        advance(Duration::from_secs(1)).await;
+        settle().await;
+        if let Some(ToNode::Ping) = nodes[0].next_node().await {
+            nodes[0].send(&node_line(&FromNode::Pong)).await;
+        }
+    }
+    assert_eq!(bench.told().await, ["1 lost: no connection for 30 s"]);
+    nodes[0].event(FINISHED).await;
+    nodes[0].event(RELEASED).await;
+    let killed = (128 + 9) << 8;
+    assert_eq!(bench.told().await, [format!("finished {killed}"), "released".to_owned()]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_comes_back_in_time_goes_on_where_it_was() {
+    let (bench, mut nodes) = Bench::with_nodes(2).await;
+    bench.start(&[1]);
+    nodes[1].started().await;
+    nodes[1].event(STARTED).await;
+    let text = "header\none\n".to_owned();
+    nodes[1].send(&node_line(&FromNode::Output { id: ID, at: 0, text })).await;
+    assert_eq!(bench.told().await, ["started"]);
+    nodes.remove(1);
+    settle().await;
+    // What is asked of it meanwhile is not lost.
+    let kill = crate::exec::KillPolicy::default();
+    let cancel = JobCommand::Cancel { id: ID, signal: kill.term_signal, kill };
+    bench.command(cancel.clone());
+    advance(Duration::from_secs(20)).await;
+    let held = [HeldJob { id: ID, ended: false }];
+    let mut node = Node::join(&bench, info(1), &held).await;
+    assert_eq!(node.next_node().await, Some(ToNode::Follow { id: ID, from: 11 }));
+    let Some(ShepherdRequest::Resume { jobs }) = node.next_request().await else { panic!() };
+    assert_eq!((jobs.len(), jobs[0].id, jobs[0].started), (1, ID, true));
+    assert_eq!(node.next_request().await, Some(ShepherdRequest::Job(cancel)));
+    node.event(FINISHED).await;
+    node.event(RELEASED).await;
+    assert_eq!(bench.told().await, ["finished 0", "released"]);
+    let output = bench.state.path().join("output/0000.0000.0000.0007");
+    assert_eq!(std::fs::read_to_string(output).unwrap(), "header\none\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_comes_back_too_late_has_its_jobs_ended() {
+    let (bench, mut nodes) = Bench::with_nodes(2).await;
+    bench.start(&[1]);
+    nodes[1].started().await;
+    nodes[1].event(STARTED).await;
+    settle().await;
+    nodes.remove(1);
+    settle().await;
+    for _ in 0..32 {
+        advance(Duration::from_secs(1)).await;
+        settle().await;
+    }
+    let killed = (128 + 9) << 8;
+    let lost =
+        ["started", "1 lost: no connection for 30 s", &format!("finished {killed}"), "released"];
+    assert_eq!(bench.told().await, lost);
+    let held = [HeldJob { id: ID, ended: false }];
+    let mut node = Node::join(&bench, info(1), &held).await;
+    let Some(ShepherdRequest::Job(JobCommand::Cancel { id, .. })) = node.next_request().await
+    else {
+        panic!("the job goes on")
+    };
+    assert_eq!(id, ID);
+    let ack = ShepherdRequest::Job(JobCommand::Ack { id: ID });
+    assert_eq!(node.next_request().await, Some(ack));
+    assert_eq!(bench.told().await, ["1 back"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_for_a_lost_node_ends_at_once() {
+    let (bench, mut nodes) = Bench::with_nodes(2).await;
+    nodes.remove(1);
+    settle().await;
+    for _ in 0..32 {
+        advance(Duration::from_secs(1)).await;
+        settle().await;
+    }
+    assert_eq!(bench.told().await, ["1 lost: no connection for 30 s"]);
+    bench.start(&[1]);
+    assert_eq!(bench.told().await, ["released"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_other_nodes_wait_for_the_first_if_it_empties_their_file() {
+    let (bench, mut nodes) = Bench::with_nodes(2).await;
+    let file = serde_json::json!({"output": {"stdout": {"type": "file", "path": "out"}}});
+    let tasks = [0, 1].map(|rank| NodeTasks { rank, ntasks: 1 });
+    let job = StartJob { ntasks: 2, nodes: tasks.into(), shell_options: file, ..StartJob::new(ID) };
+    bench.requests.send(Request::Start(Box::new(job))).ok().unwrap();
+    nodes[0].started().await;
+    assert_eq!(nodes[1].next().await, None);
+    let entry =
+        jobtap_core::eventlog::EventEntry::new(jobtap_core::job::Timestamp(1.0), "init", None);
+    nodes[0].event(ExecEvent::Log { id: ID, entry }).await;
+    assert_eq!(nodes[1].started().await.part, Some(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_of_all_nodes_get_the_values_of_all() {
+    let (bench, mut nodes) = Bench::with_nodes(2).await;
+    bench.start(&[0, 1]);
+    let value = |text: &str| (text.to_owned(), text.to_owned());
+    for (node, own) in nodes.iter_mut().zip(["a", "b"]) {
+        node.started().await;
+        node.say(&ShepherdMessage::Exchange { id: ID, round: 1, values: vec![value(own)] }).await;
+    }
+    let all = vec![value("a"), value("b")];
+    let answer = ShepherdRequest::Job(JobCommand::Exchanged { id: ID, round: 1, values: all });
+    assert_eq!(nodes[0].next_request().await, Some(answer.clone()));
+    assert_eq!(nodes[1].next_request().await, Some(answer.clone()));
+    // The answer got lost.
+    nodes[1].say(&ShepherdMessage::Exchange { id: ID, round: 1, values: Vec::new() }).await;
+    assert_eq!(nodes[1].next_request().await, Some(answer));
+    assert_eq!(bench.told().await, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_can_not_be_one_is_refused_in_words() {
+    let bench = Bench::new(2);
+    let _first = Node::join(&bench, info(0), &[]).await;
+    let other_host = NodeInfo { host: "n0".to_owned(), ..info(1) };
+    let other_program = NodeInfo { program: "2.0".to_owned(), ..info(1) };
+    for (version, node, why) in [
+        (VERSION, other_host, "ranks 0 and 1 are both on n0"),
+        (VERSION, info(2), "the instance has no rank 2"),
+        (VERSION, other_program.clone(), "it runs jobtap 2.0"),
+        (VERSION + 1, other_program, "it runs jobtap 2.0"),
+        (VERSION, NodeInfo { host: "x".to_owned(), ..info(0) }, "rank 0 is n0, not x"),
+    ] {
+        let mut node = Node::connect(&bench, version, node).await;
+        let Some(ToNode::Refused { reason }) = node.next_node().await else { panic!("{why}") };
+        assert!(reason.starts_with(why), "{reason}");
+    }
+    assert!(matches!(bench.joining.try_recv(), Ok(Joining::Joined(0))));
+    assert!(matches!(bench.joining.try_recv(), Ok(Joining::Refused(_))));
+}
