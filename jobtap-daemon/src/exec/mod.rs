@@ -209,7 +209,7 @@ pub enum ExecutorReport {
 /// What has become of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeChange {
-    /// It is lost, and its jobs with it.
+    /// It is lost, and its parts of jobs with it.
     Lost {
         /// Why, for the administrator.
         reason: String,

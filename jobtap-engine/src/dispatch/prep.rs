@@ -41,6 +41,10 @@ pub(crate) fn begin_prologs(
     id: JobId,
 ) -> bool {
     let (controller, nodes) = (TopicId::SlurmPrologSlurmctld, TopicId::SlurmProlog);
+    if jobs.get(id).is_some_and(|record| record.execution.prep == PrepStage::Failed) {
+        // The job ends instead of starting, whatever plugins are loaded by then.
+        return true;
+    }
     let handles = |topic| plugins.stack.handles(topic);
     let (has_controller, has_nodes) = (handles(controller), handles(nodes));
     if !has_controller && !has_nodes {
@@ -51,10 +55,6 @@ pub(crate) fn begin_prologs(
     if stage == PrepStage::None && has_controller {
         record.execution.prep = PrepStage::Controller;
         call(agenda, jobs, plugins, id, &[controller]);
-        return true;
-    }
-    if stage == PrepStage::Failed {
-        // The job ends instead of starting.
         return true;
     }
     if stage < PrepStage::Nodes && has_nodes {

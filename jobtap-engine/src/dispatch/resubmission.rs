@@ -43,7 +43,7 @@ pub(crate) fn is_interactive(jobspec: &Value) -> bool {
     path::get(jobspec, stdin).and_then(Value::as_str) == Some("service")
 }
 
-/// Submits an identical job with this urgency; whoever calls this notes why in [`Submissions::requeues`]. The job has had resources, so that its dependencies were
+/// Submits an identical job with this urgency; the caller records why in [`Submissions::requeues`]. The job has had resources, so that its dependencies were
 /// satisfied: the new one has none, since the jobs that they name may be gone.
 ///
 /// # Errors

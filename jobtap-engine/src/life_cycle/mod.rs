@@ -85,7 +85,8 @@ fn follow(core: &mut Core, id: JobId, entry: &Arc<EventEntry>, applied: &Applied
     match &applied.event {
         Event::Release { ranks, .. } => exec::follow_release(jobs, alloc, id, ranks),
         Event::ResourceUpdate { .. } => exec::time_limit::move_end(turn, jobs, timers, *exec, id),
-        Event::Exception(raised) if applied.fatal && raised.kind == "cancel" => {
+        // Also in CLEANUP, where no exception changes the job's own end.
+        Event::Exception(raised) if raised.is_fatal() && raised.kind == "cancel" => {
             resubmission::give_up(turn, jobs, submissions, id);
         }
         Event::JobspecUpdate(_) => {

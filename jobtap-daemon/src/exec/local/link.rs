@@ -207,7 +207,7 @@ impl Link {
         // Registered before it is sent: the release may be reported before the write returns.
         match request {
             ShepherdRequest::Start(job) => {
-                state.open.insert(job.id, OpenJob::new(connection.number, job, line));
+                state.open.insert(job.id, OpenJob::new(job, line).on(connection.number));
             }
             ShepherdRequest::Job(JobCommand::Cancel { id, .. }) => {
                 if let Some(job) = state.open.get_mut(id) {

@@ -6,7 +6,7 @@ use crate::exec::{Seen, StartJob};
 
 /// A job whose start was requested and whose release has not been reported.
 pub(in crate::exec) struct OpenJob {
-    /// The number of the connection on which the start was requested.
+    /// The number of the connection on which the start was requested, if connections are numbered.
     pub(in crate::exec) connection: u64,
     /// The start request, until the shepherd has reported an event of the job: a shepherd that died may not have read
     /// it.
@@ -20,10 +20,15 @@ pub(in crate::exec) struct OpenJob {
 }
 
 impl OpenJob {
-    pub(in crate::exec) fn new(connection: u64, start: &StartJob, line: &[u8]) -> Self {
+    pub(in crate::exec) fn new(start: &StartJob, line: &[u8]) -> Self {
         let StartJob { seen, reattach, .. } = start;
         let request = Some(line.to_owned());
-        Self { connection, request, cancel: None, seen: *seen, started: *reattach }
+        Self { connection: 0, request, cancel: None, seen: *seen, started: *reattach }
+    }
+
+    /// The same job, whose start was requested on this connection.
+    pub(in crate::exec) fn on(self, connection: u64) -> Self {
+        Self { connection, ..self }
     }
 
     /// Counts an event that is reported.

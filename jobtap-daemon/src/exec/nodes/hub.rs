@@ -41,6 +41,9 @@ const PING: Duration = Duration::from_secs(5);
 /// How long a node may be silent before its connection counts as cut.
 const SILENCE: Duration = Duration::from_secs(15);
 
+/// How many bytes of commands may wait for a node that is away.
+const MOST_QUEUED: usize = 16 << 20;
+
 /// The maximum number of messages that are handled before the reports about them are passed on.
 const MOST_TOGETHER: usize = 256;
 
@@ -156,22 +159,31 @@ struct Asked {
 struct Node {
     info: NodeInfo,
     link: Link,
+    /// Since when it has been away, or has been connected without saying what its shepherd holds.
+    away: Option<Instant>,
     /// Jobs with parts here whose release has not been reported.
     open: BTreeMap<JobId, OpenJob>,
-    /// What its shepherd held when it joined first.
+    /// What its shepherd held when it joined first, as far as the manager hasn't acknowledged it.
     held: Option<Vec<HeldJob>>,
+    /// Commands that came while it was away, in their order.
+    queued: Vec<Vec<u8>>,
 }
 
 enum Link {
     Connected { number: u64, connection: Connection, heard: Instant, pinged: bool },
-    Away { since: Instant },
+    Away,
     Lost,
 }
 
 impl Node {
+    fn new(info: NodeInfo, link: Link) -> Self {
+        let (away, held, queued) = (Some(Instant::now()), None, Vec::new());
+        Self { info, link, away, open: BTreeMap::new(), held, queued }
+    }
+
     fn send(&self, line: Vec<u8>) {
         if let Link::Connected { connection, .. } = &self.link {
-            // Fails only if the connection has ended; what the node needs is sent again on the next one.
+            // Fails only if the connection has ended.
             let _ = connection.outbox.send(line);
         }
     }
@@ -182,8 +194,28 @@ impl Node {
         }
     }
 
+    /// Sends a command about a job, or keeps it for a node that is away.
+    fn command(&mut self, line: &[u8]) {
+        if self.is_ready() {
+            return self.send(to_shepherd(line));
+        }
+        let waiting: usize = self.queued.iter().map(Vec::len).sum();
+        if !matches!(self.link, Link::Lost) && waiting + line.len() <= MOST_QUEUED {
+            self.queued.push(to_shepherd(line));
+        }
+    }
+
+    /// Whether it is connected and has said what its shepherd holds.
+    fn is_ready(&self) -> bool {
+        matches!(self.link, Link::Connected { .. }) && self.away.is_none()
+    }
+
     fn is_connected(&self, on: u64) -> bool {
         matches!(self.link, Link::Connected { number, .. } if number == on)
+    }
+
+    fn holds(&self, id: JobId) -> bool {
+        self.held.iter().flatten().any(|job| job.id == id)
     }
 }
 
@@ -285,8 +317,15 @@ impl Hub {
             Request::Start(job) => self.start(*job),
             Request::Command(command) => self.command(command),
             Request::Shutdown { done } => {
+                let kill = KillPolicy::default();
                 for node in self.nodes.values() {
                     node.send(node_line(&ToNode::End));
+                    // No manager comes back for these jobs.
+                    for id in node.open.keys().copied() {
+                        let cancel = JobCommand::Cancel { id, signal: kill.term_signal, kill };
+                        node.request(&ShepherdRequest::Job(cancel));
+                        node.request(&ShepherdRequest::Job(JobCommand::Ack { id }));
+                    }
                     node.request(&ShepherdRequest::Shutdown);
                 }
                 self.shutdown = Some(done);
@@ -327,7 +366,12 @@ impl Hub {
             }
         }
         if waits {
+            let leader = followers.leader;
             self.followers.insert(id, followers);
+            if self.nodes.get(&leader).is_none_or(|node| !node.open.contains_key(&id)) {
+                // It is lost, and makes no file.
+                self.start_followers(leader, id);
+            }
         }
     }
 
@@ -343,7 +387,9 @@ impl Hub {
                 if let Some(job) = node.open.get_mut(&id) {
                     job.cancel = Some(line.clone());
                 }
-                node.send(to_shepherd(line));
+                if node.is_ready() {
+                    node.send(to_shepherd(line));
+                }
             }
         }
     }
@@ -360,14 +406,12 @@ impl Hub {
         let from = self.outputs.received(id, rank);
         match self.nodes.get_mut(&rank) {
             Some(node) if !matches!(node.link, Link::Lost) => {
+                node.open.insert(id, OpenJob::new(job, &line));
+                if node.is_ready() {
+                    node.send(node_line(&ToNode::Follow { id, from }));
+                    node.send(to_shepherd(&line));
+                }
                 // A node that is away gets it when it is back.
-                let number = match node.link {
-                    Link::Connected { number, .. } => number,
-                    _ => 0,
-                };
-                node.open.insert(id, OpenJob::new(number, job, &line));
-                node.send(node_line(&ToNode::Follow { id, from }));
-                node.send(to_shepherd(&line));
             }
             _ => {
                 let reports = self.parts.lose_part(rank, id);
@@ -378,7 +422,7 @@ impl Hub {
 
     fn command(&mut self, command: JobCommand) {
         let id = command.id();
-        let ranks: Vec<u32> = match command {
+        let mut ranks: Vec<u32> = match command {
             JobCommand::Ack { .. } => {
                 self.outputs.forget(id);
                 self.exchanges.remove(&id);
@@ -386,6 +430,11 @@ impl Hub {
             }
             _ => self.parts.ranks(id).collect(),
         };
+        // A job that this manager doesn't start again is still held where the last one has started it.
+        let holds = |(rank, node): (&u32, &Node)| node.holds(id).then_some(*rank);
+        ranks.extend(self.nodes.iter().filter_map(holds));
+        ranks.sort_unstable();
+        ranks.dedup();
         if let JobCommand::Tasks { .. } = command {
             return self.ask_for_tasks(id, ranks);
         }
@@ -399,19 +448,24 @@ impl Hub {
             let Some(node) = self.nodes.get_mut(&rank) else { continue };
             if is_ack {
                 node.open.remove(&id);
-                node.send(node_line(&ToNode::Unfollow { id }));
+                node.held.iter_mut().for_each(|held| held.retain(|job| job.id != id));
+                if node.is_ready() {
+                    node.send(node_line(&ToNode::Unfollow { id }));
+                }
             } else if is_cancel && let Some(job) = node.open.get_mut(&id) {
+                // Sent again with the job's start, or after it.
                 job.cancel.get_or_insert_with(|| line.clone());
+                if !node.is_ready() {
+                    continue;
+                }
             }
-            node.send(to_shepherd(&line));
+            node.command(&line);
         }
     }
 
     fn ask_for_tasks(&mut self, id: JobId, ranks: Vec<u32>) {
-        let connected = |rank: &u32| {
-            self.nodes.get(rank).is_some_and(|node| matches!(node.link, Link::Connected { .. }))
-        };
-        let waiting: BTreeSet<u32> = ranks.into_iter().filter(connected).collect();
+        let ready = |rank: &u32| self.nodes.get(rank).is_some_and(Node::is_ready);
+        let waiting: BTreeSet<u32> = ranks.into_iter().filter(ready).collect();
         for rank in &waiting {
             if let Some(node) = self.nodes.get(rank) {
                 node.request(&ShepherdRequest::Job(JobCommand::Tasks { id }));
@@ -486,17 +540,21 @@ impl Hub {
             self.tell_joining(Joining::Refused(reason));
             return;
         }
+        if self.nodes.get(&rank).is_some_and(|node| matches!(node.link, Link::Connected { .. })) {
+            // It has noticed the end of its last connection first.
+            self.cut(rank);
+        }
         let link = Link::Connected { number, connection, heard: Instant::now(), pinged: false };
         let mut was_lost = false;
         match self.nodes.get_mut(&rank) {
             Some(node) => {
                 was_lost = matches!(node.link, Link::Lost);
                 node.link = link;
+                // Its address may be another one.
+                node.info = info;
+                node.away.get_or_insert_with(Instant::now);
             }
-            None => {
-                let (open, held) = (BTreeMap::new(), None);
-                self.nodes.insert(rank, Node { info, link, open, held });
-            }
+            None => drop(self.nodes.insert(rank, Node::new(info, link))),
         }
         let Some(node) = self.nodes.get(&rank) else { return };
         node.send(node_line(&ToNode::Welcome));
@@ -551,6 +609,10 @@ impl Hub {
 
     /// Gathers what the tasks of a node want to tell those of the others, and answers when all have come.
     fn exchange(&mut self, rank: u32, id: JobId, round: u32, values: Vec<(String, String)>) {
+        if self.parts.ranks(id).next().is_none() {
+            // The shepherd asks again when the job is started again.
+            return;
+        }
         let exchange = self.exchanges.entry(id).or_default();
         let answer = |values| ShepherdRequest::Job(JobCommand::Exchanged { id, round, values });
         if round == exchange.number {
@@ -588,18 +650,26 @@ impl Hub {
         self.start_followers(rank, id);
     }
 
-    /// Handles what a node's shepherd holds: continues the jobs that are open there, and ends others that came back with a
-    /// lost node.
+    /// Handles what a node's shepherd holds: continues the jobs that are open there, and ends those that the node has had
+    /// from before it was lost.
     fn take_list(&mut self, rank: u32, jobs: Vec<HeldJob>) {
         let Some(node) = self.nodes.get_mut(&rank) else { return };
+        node.away = None;
         if node.held.is_none() {
             // What the manager doesn't start again, it ends.
-            node.held = Some(jobs);
+            node.held = Some(jobs.clone());
             self.tell_joining(Joining::Joined(rank));
-            return self.complete();
+            self.complete();
         }
-        let is_open = |job: &HeldJob| node.open.contains_key(&job.id);
-        for HeldJob { id, ended } in jobs.iter().copied().filter(|job| !is_open(job)) {
+        let Some(node) = self.nodes.get_mut(&rank) else { return };
+        // Jobs whose parts are over are kept until their jobs are, and those of the last manager until this one has started
+        // them again.
+        let is_kept = |job: &HeldJob| {
+            node.holds(job.id) || job.ended && self.parts.ranks(job.id).any(|own| own == rank)
+        };
+        let others = jobs.into_iter().filter(|job| !node.open.contains_key(&job.id));
+        let (kept, strays): (Vec<HeldJob>, Vec<HeldJob>) = others.partition(is_kept);
+        for HeldJob { id, ended } in strays {
             let kill = KillPolicy::default();
             if !ended {
                 let cancel = JobCommand::Cancel { id, signal: kill.term_signal, kill };
@@ -607,21 +677,25 @@ impl Hub {
             }
             node.request(&ShepherdRequest::Job(JobCommand::Ack { id }));
         }
-        let Link::Connected { number: current, .. } = node.link else { return };
         let (mut lines, mut resumed, mut cancels) = (Vec::new(), Vec::new(), Vec::new());
-        for (id, job) in &mut node.open {
+        for (id, job) in &node.open {
             let from = self.outputs.received(*id, rank);
             lines.push(node_line(&ToNode::Follow { id: *id, from }));
-            job.connection = current;
             match &job.request {
                 Some(line) => lines.push(to_shepherd(line)),
                 None => resumed.push(Resumed { id: *id, seen: job.seen, started: job.started }),
             }
             cancels.extend(job.cancel.as_deref().map(to_shepherd));
         }
+        // What is left out here counts as acknowledged.
+        let seen = Seen { log_entries: ALL, exceptions: ALL, finished: true };
+        resumed.extend(kept.into_iter().map(|job| Resumed { id: job.id, seen, started: true }));
         lines.into_iter().for_each(|line| node.send(line));
-        node.request(&ShepherdRequest::Resume { jobs: resumed });
+        if !resumed.is_empty() {
+            node.request(&ShepherdRequest::Resume { jobs: resumed });
+        }
         cancels.into_iter().for_each(|line| node.send(line));
+        std::mem::take(&mut node.queued).into_iter().for_each(|line| node.send(line));
     }
 
     /// Tells who waits for it that all nodes have joined.
@@ -646,11 +720,19 @@ impl Hub {
         match serde_json::from_slice(line) {
             Ok(FromNode::Output { id, at, text }) => {
                 // A job that isn't known any more has its output already, or nobody wants it.
-                if self.parts.ranks(id).any(|own| own == rank)
-                    && let Err(error) = self.outputs.add(id, rank, at, &text)
-                {
-                    let text = format!("{id}: output from rank {rank} is lost: {error}");
-                    self.tell(ExecutorReport::Warning(text));
+                if self.parts.ranks(id).any(|own| own == rank) {
+                    match self.outputs.add(id, rank, at, &text) {
+                        Ok(None) => {}
+                        Ok(Some(from)) => {
+                            if let Some(node) = self.nodes.get(&rank) {
+                                node.send(node_line(&ToNode::Follow { id, from }));
+                            }
+                        }
+                        Err(error) => {
+                            let text = format!("{id}: output is lost from now on: {error}");
+                            self.tell(ExecutorReport::Warning(text));
+                        }
+                    }
                 }
             }
             Ok(FromNode::Pong) => {}
@@ -661,7 +743,9 @@ impl Hub {
     /// Handles the end of a node's connection.
     fn cut(&mut self, rank: u32) {
         if let Some(node) = self.nodes.get_mut(&rank) {
-            node.link = Link::Away { since: Instant::now() };
+            node.link = Link::Away;
+            // A node that comes and goes without saying what it holds has been away all the time.
+            node.away.get_or_insert_with(Instant::now);
         }
         let asked: Vec<JobId> = self.asked.keys().copied().collect();
         for id in asked {
@@ -689,15 +773,16 @@ impl Hub {
         let now = Instant::now();
         let (mut silent, mut lost) = (Vec::new(), Vec::new());
         for (rank, node) in &mut self.nodes {
+            let is_late = node.away.is_some_and(|since| now - since > self.grace);
             match &mut node.link {
+                Link::Connected { .. } | Link::Away if is_late => lost.push(*rank),
                 Link::Connected { heard, .. } if now - *heard > SILENCE => silent.push(*rank),
                 Link::Connected { heard, pinged, connection, .. } if now - *heard > PING => {
                     if !std::mem::replace(pinged, true) {
                         let _ = connection.outbox.send(node_line(&ToNode::Ping));
                     }
                 }
-                Link::Away { since } if now - *since > self.grace => lost.push(*rank),
-                _ => {}
+                Link::Connected { .. } | Link::Away | Link::Lost => {}
             }
         }
         silent.into_iter().for_each(|rank| self.cut(rank));
@@ -712,6 +797,7 @@ impl Hub {
         let Some(node) = self.nodes.get_mut(&rank) else { return };
         node.link = Link::Lost;
         node.open.clear();
+        node.queued.clear();
         let reason = format!("no connection for {} s", self.grace.as_secs());
         // First, so that the jobs end by this reason.
         self.flush();

@@ -30,6 +30,7 @@ mod wire;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::TcpListener;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
@@ -54,6 +55,9 @@ const MOST_WAITING: usize = 1024;
 
 /// The pause before the manager's own node joins again.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// How long the nodes may take to end when the instance can't start.
+const PARTING: Duration = Duration::from_secs(2);
 
 /// The directory of the manager's own node, in the state directory.
 pub const OWN_NODE: &str = "node";
@@ -135,7 +139,8 @@ impl NodesExecutor {
         state_dir: PathBuf,
         socket: &Path,
     ) -> Result<(Self, Vec<NodeInfo>), NodesError> {
-        std::fs::create_dir_all(&own.state_dir)?;
+        let mut private = std::fs::DirBuilder::new();
+        private.recursive(true).mode(0o700).create(&own.state_dir)?;
         let tls = nodes.identity.acceptor()?;
         let listener = nodes.listener.try_clone()?;
         let (joining, joined) = channel();
@@ -157,9 +162,17 @@ impl NodesExecutor {
         };
         let hub = std::thread::Builder::new().name("nodes".to_owned()).spawn(serving)?;
         let mut executor = Self { held: Vec::new(), requests: Some(requests), hub: Some(hub) };
-        let Complete { nodes, held } = wait_for_all(nodes, &joined)?;
-        executor.held = held;
-        Ok((executor, nodes))
+        match wait_for_all(nodes, &joined) {
+            Ok(Complete { nodes, held }) => {
+                executor.held = held;
+                Ok((executor, nodes))
+            }
+            Err(error) => {
+                // Those that have joined need not wait for a manager that won't be.
+                executor.shut_down(PARTING);
+                Err(error)
+            }
+        }
     }
 
     /// Reports to the manager from now on. `report` is called on the executor's thread.

@@ -84,13 +84,13 @@ pub(super) enum End {
 /// Runs a node until the instance ends. Its shepherd is that of `config`.
 ///
 /// # Errors
-/// The manager refuses the node, or can't be reached for as long as `patience`.
+/// The manager refuses the node, or can't be reached for as long as `patience` says.
 pub async fn run(
     address: SocketAddr,
     identity: &Identity,
     info: &NodeInfo,
     config: &LocalConfig,
-    patience: Duration,
+    patience: impl Fn() -> Duration,
 ) -> Result<(), NodeError> {
     let (connector, name) = identity.connector()?;
     let manager = Manager { address, connector, name };
@@ -130,7 +130,7 @@ async fn stay_connected(
     manager: &Manager,
     info: &NodeInfo,
     config: &LocalConfig,
-    patience: Duration,
+    patience: impl Fn() -> Duration,
 ) -> Result<(), NodeError> {
     let address = manager.address;
     let mut since = Instant::now();
@@ -147,8 +147,8 @@ async fn stay_connected(
         };
         match ended {
             End::Instance => return Ok(()),
-            End::Cut(reason) if since.elapsed() > patience => {
-                return Err(NodeError::Gone { address, seconds: patience.as_secs(), reason });
+            End::Cut(reason) if since.elapsed() > patience() => {
+                return Err(NodeError::Gone { address, seconds: patience().as_secs(), reason });
             }
             End::Cut(_) => sleep(PAUSE).await,
         }

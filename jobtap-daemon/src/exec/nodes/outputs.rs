@@ -22,6 +22,8 @@ pub(super) struct Outputs {
 struct Output {
     /// The file, once there is output.
     file: Option<File>,
+    /// Whether something couldn't be written.
+    failed: bool,
     /// How much came from each node.
     received: BTreeMap<u32, u64>,
 }
@@ -37,29 +39,44 @@ impl Outputs {
         received.copied().unwrap_or(0)
     }
 
-    /// Adds output from this offset on. What came before is ignored.
+    /// Adds output from this offset on. What is there already is left out. Returns the offset from which output is
+    /// missing, if there is a gap before it.
     ///
     /// # Errors
-    /// It can't be written.
-    pub(super) fn add(&mut self, id: JobId, rank: u32, at: u64, text: &str) -> io::Result<()> {
+    /// It can't be written; from then on the job's output is dropped.
+    pub(super) fn add(
+        &mut self,
+        id: JobId,
+        rank: u32,
+        at: u64,
+        text: &str,
+    ) -> io::Result<Option<u64>> {
         let job = self.jobs.entry(id).or_default();
-        let received = job.received.entry(rank).or_default();
-        if at != *received {
-            return Ok(());
-        }
-        let file = match &mut job.file {
-            Some(file) => file,
-            None => job.file.insert(self.files.create(id)?),
-        };
         // The log of each node begins with a header; the job's has one.
-        let is_first = || job.received.values().all(|received| *received == 0);
-        let text_of_job = match at == 0 && !is_first() {
-            true => text.split_once('\n').map_or("", |(_, rest)| rest),
-            false => text,
+        let is_first = job.received.values().all(|received| *received == 0);
+        let received = job.received.entry(rank).or_default();
+        let Some(known) = received.checked_sub(at) else { return Ok(Some(*received)) };
+        let new = usize::try_from(known).ok().and_then(|known| text.get(known..));
+        let Some(new) = new.filter(|new| !new.is_empty()) else { return Ok(None) };
+        let of_job = match *received == 0 && !is_first {
+            true => new.split_once('\n').map_or("", |(_, rest)| rest),
+            false => new,
         };
-        file.write_all(text_of_job.as_bytes())?;
-        *job.received.entry(rank).or_default() += text.len() as u64;
-        Ok(())
+        *received += new.len() as u64;
+        if job.failed {
+            return Ok(None);
+        }
+        let files = &self.files;
+        let mut write = || -> io::Result<()> {
+            let file = match &mut job.file {
+                Some(file) => file,
+                None => job.file.insert(files.create(id)?),
+            };
+            file.write_all(of_job.as_bytes())
+        };
+        let written = write();
+        job.failed = written.is_err();
+        written.map(|()| None)
     }
 
     /// Forgets a job that has ended. Its file stays.
@@ -80,11 +97,12 @@ mod tests {
         let mut outputs = Outputs::open(state.path()).unwrap();
         outputs.add(ID, 1, 0, "header\none\n").unwrap();
         outputs.add(ID, 2, 0, "header\ntwo\n").unwrap();
-        // The node repeats it after its channel was cut.
-        outputs.add(ID, 2, 0, "header\ntwo\n").unwrap();
+        // The node repeats it after its channel was cut, with what has come since.
+        assert_eq!(outputs.add(ID, 2, 0, "header\ntwo\nmore\n").unwrap(), None);
         outputs.add(ID, 1, outputs.received(ID, 1), "three\n").unwrap();
+        assert_eq!(outputs.add(ID, 2, 100, "gap\n").unwrap(), Some(16));
         let text = std::fs::read_to_string(state.path().join("output/0000.0000.0000.0007"));
-        assert_eq!(text.unwrap(), "header\none\ntwo\nthree\n");
+        assert_eq!(text.unwrap(), "header\none\ntwo\nmore\nthree\n");
         outputs.forget(ID);
         assert_eq!(outputs.received(ID, 1), 0);
     }

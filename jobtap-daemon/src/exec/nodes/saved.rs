@@ -29,6 +29,11 @@ struct Saved {
     end: f64,
 }
 
+/// Where the nodes of a manager that hasn't ended in order may still run its jobs; `None` if there was none.
+pub fn found(state_dir: &Path) -> Option<std::path::PathBuf> {
+    Some(state_dir.join(NAME)).filter(|path| path.exists())
+}
+
 /// Writes the file. `end` is when the allocation ends (UNIX seconds, 0: never).
 ///
 /// # Errors
@@ -46,12 +51,12 @@ pub fn save(state_dir: &Path, nodes: &Nodes, end: f64) -> io::Result<()> {
     files::write_whole(&state_dir.join(NAME), &serde_json::to_vec(&saved)?, Access::Private)
 }
 
-/// Listens again where the nodes of a killed manager look for it; `None` if there was no such manager. Returns the end of
-/// the allocation, too.
+/// Listens again where the nodes of a killed manager look for it; `None` if there was no such manager, or its allocation is
+/// over `now` (UNIX seconds). Returns the end of the allocation, too.
 ///
 /// # Errors
 /// The file is damaged, or the address is taken.
-pub fn load(state_dir: &Path) -> Result<Option<(Nodes, f64)>, NodesError> {
+pub fn load(state_dir: &Path, now: f64) -> Result<Option<(Nodes, f64)>, NodesError> {
     let path = state_dir.join(NAME);
     let text = match input::text(&path) {
         Ok(text) => text,
@@ -63,6 +68,11 @@ pub fn load(state_dir: &Path) -> Result<Option<(Nodes, f64)>, NodesError> {
         Err(error) => return Err(NodesError::Saved { path, reason: error.into() }),
     };
     let Saved { address, identity, size, own, patience, grace, end } = saved;
+    if end > 0.0 && end < now {
+        // The allocation is over, and its nodes with it.
+        remove(state_dir);
+        return Ok(None);
+    }
     let listener =
         TcpListener::bind(address).map_err(|reason| NodesError::Saved { path, reason })?;
     let identity = Identity::decode(&identity)?;
@@ -86,7 +96,7 @@ mod tests {
     #[test]
     fn a_manager_listens_again_where_its_nodes_look_for_it() {
         let state = tempfile::tempdir().unwrap();
-        assert!(load(state.path()).unwrap().is_none());
+        assert!(load(state.path(), 9.0).unwrap().is_none());
         let own = NodeInfo {
             rank: 0,
             host: "n1".to_owned(),
@@ -103,16 +113,18 @@ mod tests {
         save(state.path(), &nodes, 99.0).unwrap();
         let mode = state.path().join(NAME).metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        let taken = load(state.path()).unwrap_err().to_string();
+        let taken = load(state.path(), 9.0).unwrap_err().to_string();
         assert!(taken.contains("nodes.json"), "{taken}");
         let identity = nodes.identity.encode();
         drop(nodes);
-        let (again, end) = load(state.path()).unwrap().unwrap();
+        let (again, end) = load(state.path(), 9.0).unwrap().unwrap();
         assert_eq!((again.listener.local_addr().unwrap(), again.size, end), (address, 4, 99.0));
-        assert_eq!((again.own, again.identity.encode()), (own, identity));
+        assert_eq!((again.own.clone(), again.identity.encode()), (own, identity));
+        drop(again.listener);
+        assert!(load(state.path(), 100.0).unwrap().is_none(), "the allocation is over");
         std::fs::write(state.path().join(NAME), "{").unwrap();
-        assert!(load(state.path()).is_err());
+        assert!(load(state.path(), 9.0).is_err());
         remove(state.path());
-        assert!(load(state.path()).unwrap().is_none());
+        assert!(load(state.path(), 9.0).unwrap().is_none());
     }
 }

@@ -380,7 +380,8 @@ impl Shepherd {
             JobCommand::Exchanged { id, round, values } => {
                 if let Some(exchange) = self.jobs.get_mut(&id).and_then(|job| job.exchange.as_mut())
                 {
-                    exchange.asked = None;
+                    let is_answer = |asked: &mut ShepherdMessage| matches!(asked, ShepherdMessage::Exchange { round: own, .. } if *own == round);
+                    exchange.asked.take_if(is_answer);
                     exchange.pmi.exchanged(round, values);
                 }
             }

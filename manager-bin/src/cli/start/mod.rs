@@ -8,6 +8,7 @@ mod service;
 mod signals;
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::future::pending;
 use std::io::IsTerminal;
 use std::os::unix::fs::symlink;
@@ -34,6 +35,7 @@ use crate::cli::common::ids::show_id;
 use crate::cli::common::message::{CliError, Prog, system_text};
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
+use crate::cli::common::when::now;
 use crate::cli::instance::version;
 use crate::cli::kvs::restore_into;
 use crate::cli::sbatch::srun::is_step;
@@ -152,7 +154,9 @@ pub(crate) fn run(args: StartArgs) -> ExitCode {
     close_fds::set_fds_cloexec(FIRST_INHERITED, &[]);
     stderr::take_panics();
     let checked = stderr::check_format().map_err(CliError::failure);
-    let result = checked.and_then(|()| session::block_on(start(args)));
+    // While no other descriptor can have its number.
+    let pmi = launcher::take_descriptor();
+    let result = checked.and_then(|()| session::block_on(start(args, pmi)));
     if let Err(error) = &result
         && !error.text.is_empty()
     {
@@ -160,6 +164,15 @@ pub(crate) fn run(args: StartArgs) -> ExitCode {
     }
     stderr::flush();
     ExitCode::from(result.unwrap_or_else(|error| error.code))
+}
+
+/// Why a step doesn't take the state of a manager whose nodes may still run: a job that has begun there could begin again.
+fn nodes_left(file: &Path) -> String {
+    format!(
+        "the nodes of the last manager on this state may still run its jobs: take them over with `jobtap start --state-dir` \
+         on its first node, without the launcher. When its allocation is over, remove {}",
+        file.display()
+    )
 }
 
 /// Refuses to start in a directory that was removed or can't be entered.
@@ -184,7 +197,7 @@ async fn outlast_first_task(job: &Enclosing) -> Result<u8, CliError> {
     Ok(0)
 }
 
-async fn start(args: StartArgs) -> Result<u8, CliError> {
+async fn start(args: StartArgs, pmi: Option<File>) -> Result<u8, CliError> {
     check_current_directory()?;
     let checks_only = args.noexec;
     let plan = Plan::new(args)?;
@@ -194,7 +207,7 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
     let enclosing = Enclosing::from_environment();
     // A test size makes nodes of this host, and a job of this kind of manager is one instance by itself.
     let nodes = match enclosing.is_none() && plan.test_size.size.is_none() {
-        true => launcher::place(plan.grace)?,
+        true => launcher::place(pmi, plan.grace)?,
         false => None,
     };
     let nodes = match nodes {
@@ -223,18 +236,24 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
         None => StateDir::temporary(),
     };
     let statedir = statedir.map_err(CliError::failure)?;
+    let is_new_step = nodes.is_some();
     let (nodes, end_of_nodes) = match nodes {
         Some(nodes) => {
+            if let Some(left) = saved::found(statedir.path()) {
+                return Err(CliError::failure(nodes_left(&left)));
+            }
             let end = launcher::end_of_allocation();
             // The nodes find the next manager if this one is killed.
             saved::save(statedir.path(), &nodes, end)?;
             (Some(nodes), end)
         }
-        None if plan.test_size.size.is_none() => match saved::load(statedir.path()) {
-            Ok(Some((nodes, end))) => (Some(Arc::new(nodes)), end),
-            Ok(None) => (None, 0.0),
-            Err(error) => return Err(CliError::failure(error)),
-        },
+        None if plan.test_size.size.is_none() && !plan.recovery => {
+            match saved::load(statedir.path(), now()) {
+                Ok(Some((nodes, end))) => (Some(Arc::new(nodes)), end),
+                Ok(None) => (None, 0.0),
+                Err(error) => return Err(CliError::failure(error)),
+            }
+        }
         None => (None, 0.0),
     };
     if let Some(archive) = &plan.restore {
@@ -275,7 +294,16 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
     };
     let has_nodes = options.nodes.is_some();
     let state = options.statedir.path().to_path_buf();
-    let mut daemon = Daemon::start(options).map_err(CliError::failure)?;
+    let mut daemon = match Daemon::start(options) {
+        Ok(daemon) => daemon,
+        Err(error) => {
+            if is_new_step {
+                // Its nodes have ended, so that nobody could take them over.
+                saved::remove(&state);
+            }
+            return Err(CliError::failure(error));
+        }
+    };
     let mut signals = Signals::new()?;
     if let Some(job) = &enclosing {
         job.announce(daemon.uri()).await;

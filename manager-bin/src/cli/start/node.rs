@@ -1,5 +1,6 @@
 //! A process that is a node of an instance whose manager is on another host.
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -13,8 +14,9 @@ use crate::rpc::uri;
 /// How long a node without a manager keeps its jobs.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// How long the manager may take to end the instance after a signal, which the launcher sends to all of its processes.
-const END: Duration = Duration::from_secs(30);
+/// The same after a signal, which the launcher sends to all processes of its step: the manager decides what it means for
+/// the instance, and a node that can't reach it ends.
+const AFTER_SIGNAL: Duration = Duration::from_secs(5);
 
 /// Serves the manager at this address until the instance ends.
 pub(super) async fn run(
@@ -30,15 +32,21 @@ pub(super) async fn run(
     let socket = socket_in(directory.path());
     let info = NodeInfo { uri: Some(uri::of_path(&socket)), ..info.clone() };
     let mut signals = Signals::new()?;
-    let signaled = async {
-        signals.end().await;
-        tokio::time::sleep(END).await;
+    let patience = Cell::new(PATIENCE);
+    let mut running =
+        std::pin::pin!(run_node(address, identity, &info, &config, || patience.get()));
+    let ended = loop {
+        tokio::select! {
+            ended = &mut running => break ended,
+            () = signals.end() => patience.set(AFTER_SIGNAL),
+        }
     };
-    tokio::select! {
-        ended = run_node(address, identity, &info, &config, PATIENCE) => match ended {
-            Ok(()) => Ok(0),
-            Err(error) => Err(CliError::failure(format!("{} (rank {}): {error}", info.host, info.rank))),
-        },
-        () = signaled => Ok(0),
+    match ended {
+        Ok(()) => Ok(0),
+        Err(_) if patience.get() == AFTER_SIGNAL => Ok(0),
+        Err(error) => {
+            let (host, rank) = (&info.host, info.rank);
+            Err(CliError::failure(format!("{host} (rank {rank}): {error}")))
+        }
     }
 }

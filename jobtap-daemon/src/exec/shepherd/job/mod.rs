@@ -357,7 +357,8 @@ impl Job {
     /// job ends already.
     fn fail_others(&mut self, note: String, wait_status: Option<i32>) {
         let goes_on = matches!(self.state, State::Launching(_) | State::Running);
-        if !goes_on || self.tasks.are_reaped() {
+        // Tasks of other nodes may run although none of this one does.
+        if !goes_on || (self.tasks.are_reaped() && self.part.is_none()) {
             return;
         }
         // Once is enough.

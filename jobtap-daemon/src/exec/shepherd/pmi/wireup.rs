@@ -22,6 +22,9 @@ const THREAD: usize = 64;
 /// The number of values of the host that a task can wait for at once, each in a thread of its own.
 pub(super) const WAITS: usize = 8;
 
+/// The bytes of the values that all hosts of a job together put into one exchange.
+const MOST_ACROSS: usize = 8 << 20;
+
 /// The keys under which a library looks for the places of all tasks: in PMI's form, and in Flux's.
 const MAPPING: &str = "PMI_process_mapping";
 const TASKMAP: &str = "flux.taskmap";
@@ -87,8 +90,17 @@ struct Across {
     own: usize,
     /// The last exchange.
     round: u32,
-    /// What was put since.
+    /// What was put since, and the memory that it takes.
     fresh: Vec<(String, String)>,
+    bytes: usize,
+    /// How much this host may put into one exchange: the values of all hosts come to each of them in one message.
+    most: usize,
+}
+
+impl Across {
+    fn is_full(&self, key: &str, value: &str) -> bool {
+        self.bytes + key.len() + value.len() + ENTRY > self.most
+    }
 }
 
 /// The fields of a request of version 2.
@@ -126,7 +138,9 @@ impl Wireup {
 
     /// Serves only this number of the job's tasks: the others are on other hosts.
     pub(super) fn for_part(self, own: usize) -> Self {
-        Self { across: Some(Across { own, round: 0, fresh: Vec::new() }), ..self }
+        let hosts = self.nodes.iter().max().map_or(1, |last| last + 1);
+        let most = MOST_ACROSS / usize::try_from(hosts).unwrap_or(usize::MAX).max(1);
+        Self { across: Some(Across { own, round: 0, fresh: Vec::new(), bytes: 0, most }), ..self }
     }
 
     fn node_of(&self, rank: u32) -> u64 {
@@ -311,8 +325,12 @@ impl Wireup {
     }
 
     fn put(&mut self, key: &str, value: &str) -> Result<(), &'static str> {
+        if self.across.as_ref().is_some_and(|across| across.is_full(key, value)) {
+            return Err("no_space");
+        }
         self.charge(key, value)?;
         if let Some(across) = &mut self.across {
+            across.bytes += key.len() + value.len() + ENTRY;
             across.fresh.push((key.to_owned(), value.to_owned()));
         }
         self.values.insert(key.to_owned(), value.to_owned());
@@ -345,6 +363,7 @@ impl Wireup {
             None if self.fence.len() == self.size as usize => outcome.responses = self.leave(),
             Some(across) if self.fence.len() == across.own => {
                 across.round += 1;
+                across.bytes = 0;
                 let values = std::mem::take(&mut across.fresh);
                 outcome.exchange = Some(Exchange { round: across.round, values });
             }

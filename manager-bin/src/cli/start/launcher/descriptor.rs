@@ -4,11 +4,12 @@
 use std::fs::File;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// Takes the open descriptor with this number. `None` if there is none, or if it is one of the three standard streams.
+/// Takes the socket with this number. `None` if there is none, or if it is one of the three standard streams.
 ///
 /// It must be called once in a process, before anything else can have opened a descriptor that has this number.
 pub(super) fn take(number: i32) -> Option<File> {
-    if number <= 2 || !std::path::Path::new(&format!("/proc/self/fd/{number}")).exists() {
+    let opened = std::fs::read_link(format!("/proc/self/fd/{number}")).ok()?;
+    if number <= 2 || !opened.as_os_str().as_encoded_bytes().starts_with(b"socket:") {
         return None;
     }
     // SAFETY: the descriptor is open, as the line above shows. No other part of this process owns it: `start` calls this

@@ -7,6 +7,7 @@ mod descriptor;
 mod pmi;
 mod resources;
 
+use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,14 +79,20 @@ impl From<LauncherError> for CliError {
     }
 }
 
+/// The connection to the launcher that the environment names, if it is open.
+pub(super) fn take_descriptor() -> Option<File> {
+    let number = std::env::var("PMI_FD").ok()?.parse().ok()?;
+    descriptor::take(number)
+}
+
 /// The place of this process in a step of several; `None` if it is alone. `grace` is how long a node may be away before it
 /// is lost.
 ///
 /// # Errors
 /// The others can't be found, or can't be nodes of one instance.
-pub(super) fn place(grace: Duration) -> Result<Option<Place>, LauncherError> {
+pub(super) fn place(pmi: Option<File>, grace: Duration) -> Result<Option<Place>, LauncherError> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
-    let Some(mut pmi) = Pmi::from_environment()? else {
+    let Some(mut pmi) = pmi.map(Pmi::connect_as_told).transpose()? else {
         // Slurm has many ways to start the tasks of a step, of which only this one lets them find each other.
         return match (number("SLURM_STEP_NUM_TASKS"), number("SLURM_PROCID")) {
             (Some(size), Some(rank)) if size > 1 => Err(LauncherError::NoPmi { rank, size }),
@@ -93,6 +100,7 @@ pub(super) fn place(grace: Duration) -> Result<Option<Place>, LauncherError> {
         };
     };
     if pmi.size() == 1 {
+        pmi.finalize()?;
         return Ok(None);
     }
     let (rank, size) = (pmi.rank(), pmi.size());

@@ -8,8 +8,6 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::descriptor;
-
 /// How long a response may take that needs nobody else.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -24,11 +22,8 @@ const LONGEST: usize = 64 << 10;
 #[derive(Debug, thiserror::Error)]
 pub(in crate::cli::start) enum PmiError {
     /// The environment is incomplete.
-    #[error("{0} is not a number that makes sense")]
+    #[error("{0} is missing, or no number that makes sense")]
     Variable(&'static str),
-    /// The descriptor of the environment isn't open.
-    #[error("PMI_FD={0} is not open")]
-    Closed(i32),
     /// The connection is broken.
     #[error("no connection: {0}")]
     Io(#[from] io::Error),
@@ -62,23 +57,17 @@ pub(in crate::cli::start) struct Pmi {
 }
 
 impl Pmi {
-    /// Connects as the environment says; `None` if it names no PMI.
-    pub(super) fn from_environment() -> Result<Option<Self>, PmiError> {
-        let variable = |name: &'static str| match std::env::var(name) {
-            Ok(text) => text.parse().map(Some).map_err(|_| PmiError::Variable(name)),
-            Err(_) => Ok(None),
+    /// Begins to use this connection, for the task that the environment names.
+    pub(super) fn connect_as_told(file: File) -> Result<Self, PmiError> {
+        let variable = |name: &'static str| {
+            let value = std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
+            value.ok_or(PmiError::Variable(name))
         };
-        let Some(number) = variable("PMI_FD")? else { return Ok(None) };
-        let rank = variable("PMI_RANK")?.ok_or(PmiError::Variable("PMI_RANK"))?;
-        let size = variable("PMI_SIZE")?.ok_or(PmiError::Variable("PMI_SIZE"))?;
-        let unsigned =
-            |name, number: i32| u32::try_from(number).map_err(|_| PmiError::Variable(name));
-        let (rank, size) = (unsigned("PMI_RANK", rank)?, unsigned("PMI_SIZE", size)?);
+        let (rank, size) = (variable("PMI_RANK")?, variable("PMI_SIZE")?);
         if rank >= size {
             return Err(PmiError::Variable("PMI_RANK"));
         }
-        let file = descriptor::take(number).ok_or(PmiError::Closed(number))?;
-        Self::connect(file, rank, size).map(Some)
+        Self::connect(file, rank, size)
     }
 
     fn connect(file: File, rank: u32, size: u32) -> Result<Self, PmiError> {

@@ -30,16 +30,20 @@ fn first_of(cores: &Idset, most: Option<usize>) -> Idset {
     cores.iter().take(most.unwrap_or(usize::MAX).max(1)).collect()
 }
 
-/// The GPUs that a step may use, by the numbers of CUDA.
+/// The GPUs that a step may use.
 fn gpus() -> Idset {
-    let visible = variable("CUDA_VISIBLE_DEVICES").unwrap_or_default();
-    numbered(&visible)
+    visible(&variable("CUDA_VISIBLE_DEVICES").unwrap_or_default())
 }
 
-/// As many numbers from 0 as GPUs are listed: within the step, CUDA counts those that are visible.
-fn numbered(visible: &str) -> Idset {
-    let listed = visible.split(',').filter(|name| !name.trim().is_empty());
-    (0..).zip(listed).map(|(number, _)| number).collect()
+/// The numbers that are listed. GPUs that are listed by name are numbered from 0, as CUDA numbers those that it sees.
+fn visible(list: &str) -> Idset {
+    // What Flux and Slurm write if there are none.
+    if ["", "-1", "NoDevFiles"].contains(&list.trim()) {
+        return Idset::new();
+    }
+    let listed = || list.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let numbers: Option<Idset> = listed().map(|name| name.parse::<u32>().ok()).collect();
+    numbers.unwrap_or_else(|| (0..).zip(listed()).map(|(number, _)| number).collect())
 }
 
 /// When the allocation ends (UNIX seconds); 0 if the launcher names no end.
@@ -61,9 +65,9 @@ mod tests {
     }
 
     #[test]
-    fn gpus_are_counted_as_cuda_does() {
-        assert_eq!(numbered("3,5").to_string(), "0-1");
-        assert_eq!(numbered("GPU-a81b").to_string(), "0");
-        assert!(numbered("").is_empty());
+    fn gpus_are_those_that_the_launcher_lists() {
+        assert_eq!(visible("3,5").to_string(), "3,5");
+        assert_eq!(visible("GPU-a81b,GPU-77").to_string(), "0-1");
+        assert!(["", "-1", "NoDevFiles"].iter().all(|list| visible(list).is_empty()));
     }
 }
