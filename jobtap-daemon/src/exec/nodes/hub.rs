@@ -41,6 +41,9 @@ const PING: Duration = Duration::from_secs(5);
 /// How long a node may be silent before its connection counts as cut.
 const SILENCE: Duration = Duration::from_secs(15);
 
+/// Why a node is lost that doesn't join after a restart.
+const NOT_BACK: &str = "not back after the restart of the manager";
+
 /// How many bytes of commands may wait for a node that is away.
 const MOST_QUEUED: usize = 16 << 20;
 
@@ -73,6 +76,8 @@ pub(super) enum Message {
 pub(super) enum Request {
     /// Report to the manager from now on.
     Begin(Report),
+    /// Go on without the nodes that haven't joined: they are lost.
+    GoOn,
     Start(Box<StartJob>),
     Command(JobCommand),
     /// Let all shepherds exit as soon as they hold no job.
@@ -107,6 +112,8 @@ pub(super) struct Own {
 pub(super) struct Hub {
     nodes: BTreeMap<u32, Node>,
     own: Own,
+    /// Whether the nodes were those of an earlier manager.
+    is_restart: bool,
     size: u32,
     grace: Duration,
     parts: Parts,
@@ -225,10 +232,13 @@ impl Hub {
         size: u32,
         grace: Duration,
         outputs: Outputs,
+        known: &[NodeInfo],
         joining: StdSender<Joining>,
     ) -> Self {
+        let away = |info: &NodeInfo| (info.rank, Node::new(info.clone(), Link::Away));
         Self {
-            nodes: BTreeMap::new(),
+            nodes: known.iter().map(away).collect(),
+            is_restart: !known.is_empty(),
             own,
             size,
             grace,
@@ -313,7 +323,8 @@ impl Hub {
 
     fn request(&mut self, request: Request) {
         match request {
-            Request::Begin(report) => self.report = Some(report),
+            Request::Begin(report) => self.begin(report),
+            Request::GoOn => self.go_on(),
             Request::Start(job) => self.start(*job),
             Request::Command(command) => self.command(command),
             Request::Shutdown { done } => {
@@ -332,6 +343,29 @@ impl Hub {
                 self.note_end();
             }
         }
+    }
+
+    fn begin(&mut self, report: Report) {
+        self.report = Some(report);
+        if !self.is_restart {
+            return;
+        }
+        // What the manager has stored about them may be out of date.
+        for (rank, node) in &self.nodes {
+            let change = match node.link {
+                Link::Lost => NodeChange::Lost { reason: NOT_BACK.to_owned() },
+                Link::Connected { .. } | Link::Away => NodeChange::Back,
+            };
+            self.tell(ExecutorReport::Node { rank: *rank, change });
+        }
+    }
+
+    fn go_on(&mut self) {
+        for node in self.nodes.values_mut().filter(|node| node.held.is_none()) {
+            node.link = Link::Lost;
+            node.held = Some(Vec::new());
+        }
+        self.complete();
     }
 
     /// Starts a job, or its parts on several nodes.

@@ -33,6 +33,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -77,6 +78,14 @@ pub struct Nodes {
     pub patience: Duration,
     /// How long a node may stay away before it is lost.
     pub grace: Duration,
+    /// All nodes, once they have joined. A manager that is restarted goes on without those that don't join again.
+    pub known: Mutex<Vec<NodeInfo>>,
+}
+
+impl Nodes {
+    fn known(&self) -> MutexGuard<'_, Vec<NodeInfo>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Nodes can't be used.
@@ -146,7 +155,8 @@ impl NodesExecutor {
         let (joining, joined) = channel();
         let outputs = Outputs::open(&state_dir)?;
         let of_manager = Own { program: nodes.own.program.clone(), uri: uri::of_path(socket) };
-        let hub = Hub::new(of_manager, nodes.size, nodes.grace, outputs, joining);
+        let known = nodes.known().clone();
+        let hub = Hub::new(of_manager, nodes.size, nodes.grace, outputs, &known, joining);
         let (requests, requested) = unbounded_channel();
         let (inbox, messages) = tokio::sync::mpsc::channel(MOST_WAITING);
         let (info, socket) = (nodes.own.clone(), socket.to_owned());
@@ -162,10 +172,11 @@ impl NodesExecutor {
         };
         let hub = std::thread::Builder::new().name("nodes".to_owned()).spawn(serving)?;
         let mut executor = Self { held: Vec::new(), requests: Some(requests), hub: Some(hub) };
-        match wait_for_all(nodes, &joined) {
-            Ok(Complete { nodes, held }) => {
+        match executor.wait_for_all(nodes, &joined) {
+            Ok(Complete { nodes: all, held }) => {
                 executor.held = held;
-                Ok((executor, nodes))
+                nodes.known().clone_from(&all);
+                Ok((executor, all))
             }
             Err(error) => {
                 // Those that have joined need not wait for a manager that won't be.
@@ -180,31 +191,41 @@ impl NodesExecutor {
         self.request(Request::Begin(Box::new(report)));
     }
 
+    fn wait_for_all(
+        &self,
+        nodes: &Nodes,
+        joining: &Receiver<Joining>,
+    ) -> Result<Complete, NodesError> {
+        let is_restart = !nodes.known().is_empty();
+        // After a restart, jobs run meanwhile, and so does the grace time of their nodes.
+        let patience = if is_restart { nodes.grace } else { nodes.patience };
+        let until = Instant::now() + patience;
+        let mut joined = BTreeSet::new();
+        loop {
+            match joining.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(Joining::Joined(rank)) => drop(joined.insert(rank)),
+                Ok(Joining::Refused(reason)) => return Err(NodesError::Refused(reason)),
+                Ok(Joining::Complete(complete)) => return Ok(complete),
+                Err(RecvTimeoutError::Timeout) if is_restart && joined.contains(&0) => {
+                    self.request(Request::GoOn);
+                    return match joining.recv() {
+                        Ok(Joining::Complete(complete)) => Ok(complete),
+                        _ => Err(NodesError::Own),
+                    };
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    let (size, missing) = (nodes.size, missing(nodes.size, &joined));
+                    return Err(NodesError::Missing { size, missing, patience });
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(NodesError::Own),
+            }
+        }
+    }
+
     fn request(&self, request: Request) {
         if let Some(requests) = &self.requests {
             // The hub lives as long as the sender does.
             let _ = requests.send(request);
-        }
-    }
-}
-
-fn wait_for_all(nodes: &Nodes, joining: &Receiver<Joining>) -> Result<Complete, NodesError> {
-    let until = Instant::now() + nodes.patience;
-    let mut joined = BTreeSet::new();
-    loop {
-        match joining.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(Joining::Joined(rank)) => drop(joined.insert(rank)),
-            Ok(Joining::Refused(reason)) => return Err(NodesError::Refused(reason)),
-            Ok(Joining::Complete(complete)) => return Ok(complete),
-            Err(RecvTimeoutError::Timeout) => {
-                let (size, patience) = (nodes.size, nodes.patience);
-                return Err(NodesError::Missing {
-                    size,
-                    missing: missing(size, &joined),
-                    patience,
-                });
-            }
-            Err(RecvTimeoutError::Disconnected) => return Err(NodesError::Own),
         }
     }
 }

@@ -26,6 +26,8 @@ struct Saved {
     own: NodeInfo,
     patience: Duration,
     grace: Duration,
+    #[serde(default)]
+    known: Vec<NodeInfo>,
     end: f64,
 }
 
@@ -46,6 +48,7 @@ pub fn save(state_dir: &Path, nodes: &Nodes, end: f64) -> io::Result<()> {
         own: nodes.own.clone(),
         patience: nodes.patience,
         grace: nodes.grace,
+        known: nodes.known().clone(),
         end,
     };
     files::write_whole(&state_dir.join(NAME), &serde_json::to_vec(&saved)?, Access::Private)
@@ -67,7 +70,7 @@ pub fn load(state_dir: &Path, now: f64) -> Result<Option<(Nodes, f64)>, NodesErr
         Ok(saved) => saved,
         Err(error) => return Err(NodesError::Saved { path, reason: error.into() }),
     };
-    let Saved { address, identity, size, own, patience, grace, end } = saved;
+    let Saved { address, identity, size, own, patience, grace, known, end } = saved;
     if end > 0.0 && end < now {
         // The allocation is over, and its nodes with it.
         remove(state_dir);
@@ -76,7 +79,8 @@ pub fn load(state_dir: &Path, now: f64) -> Result<Option<(Nodes, f64)>, NodesErr
     let listener =
         TcpListener::bind(address).map_err(|reason| NodesError::Saved { path, reason })?;
     let identity = Identity::decode(&identity)?;
-    Ok(Some((Nodes { listener, identity, size, own, patience, grace }, end)))
+    let known = known.into();
+    Ok(Some((Nodes { listener, identity, size, own, patience, grace, known }, end)))
 }
 
 /// Removes the file, when the instance ends.
@@ -109,7 +113,9 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let (patience, grace) = (Duration::from_secs(9), Duration::from_secs(3));
         let identity = Identity::new().unwrap();
-        let nodes = Nodes { listener, identity, size: 4, own: own.clone(), patience, grace };
+        let known = vec![own.clone()].into();
+        let own_node = own.clone();
+        let nodes = Nodes { listener, identity, size: 4, own: own_node, patience, grace, known };
         save(state.path(), &nodes, 99.0).unwrap();
         let mode = state.path().join(NAME).metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);

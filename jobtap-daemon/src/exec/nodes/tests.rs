@@ -1,6 +1,6 @@
 //! The hub with nodes that are played by the test, in the time of a clock that the test moves.
 
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use jobtap_core::engine::ExecEvent;
@@ -23,6 +23,7 @@ const GRACE: Duration = Duration::from_secs(30);
 struct Bench {
     requests: UnboundedSender<Request>,
     inbox: tokio::sync::mpsc::Sender<Message>,
+    report: Sender<ExecutorReport>,
     reports: Receiver<ExecutorReport>,
     joining: Receiver<Joining>,
     state: tempfile::TempDir,
@@ -42,18 +43,30 @@ fn info(rank: u32) -> NodeInfo {
 impl Bench {
     /// A hub of an instance of so many nodes, none of which has joined.
     fn new(size: u32) -> Self {
+        let bench = Self::of_known(size, &[]);
+        bench.begin();
+        bench
+    }
+
+    /// The hub of a manager that is restarted, whose last hub had these nodes.
+    fn of_known(size: u32, known: &[NodeInfo]) -> Self {
         let state = tempfile::tempdir().unwrap();
         let (joined, joining) = channel();
         let own = Own { program: "1.0".to_owned(), uri: "local:///state/local-0".to_owned() };
         let outputs = Outputs::open(state.path()).unwrap();
-        let hub = Hub::new(own, size, GRACE, outputs, joined);
+        let hub = Hub::new(own, size, GRACE, outputs, known, joined);
         let (requests, requested) = tokio::sync::mpsc::unbounded_channel();
         let (inbox, messages) = tokio::sync::mpsc::channel(64);
         tokio::spawn(hub.run(messages, requested));
-        let (sender, reports) = channel();
-        let report = Box::new(move |report| drop(sender.send(report)));
-        requests.send(Request::Begin(report)).ok().unwrap();
-        Self { requests, inbox, reports, joining, state }
+        let (report, reports) = channel();
+        Self { requests, inbox, report, reports, joining, state }
+    }
+
+    /// Lets the hub report.
+    fn begin(&self) {
+        let report = self.report.clone();
+        let report = Box::new(move |told| drop(report.send(told)));
+        self.requests.send(Request::Begin(report)).ok().unwrap();
     }
 
     async fn with_nodes(size: u32) -> (Self, Vec<Node>) {
@@ -325,6 +338,30 @@ async fn a_node_that_comes_back_too_late_has_its_jobs_ended() {
     let ack = ShepherdRequest::Job(JobCommand::Ack { id: ID });
     assert_eq!(node.next_request().await, Some(ack));
     assert_eq!(bench.told().await, ["1 back"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restarted_manager_goes_on_without_a_node_that_is_gone() {
+    let bench = Bench::of_known(2, &[info(0), info(1)]);
+    let held = [HeldJob { id: ID, ended: false }];
+    let mut first = Node::join(&bench, info(0), &held).await;
+    settle().await;
+    bench.requests.send(Request::GoOn).ok().unwrap();
+    settle().await;
+    assert!(matches!(bench.joining.try_recv(), Ok(Joining::Joined(0))));
+    let Ok(Joining::Complete(complete)) = bench.joining.try_recv() else { panic!() };
+    assert_eq!((complete.nodes.len(), complete.held), (2, held.to_vec()));
+    bench.begin();
+    // Its job ran on both nodes.
+    bench.start(&[0, 1]);
+    let killed = bench.told().await;
+    assert_eq!(killed, ["0 back", "1 lost: not back after the restart of the manager"]);
+    assert!(matches!(first.next_request().await, Some(ShepherdRequest::Resume { .. })));
+    assert_eq!(first.started().await.part, Some(0));
+    first.event(STARTED).await;
+    first.event(FINISHED).await;
+    first.event(RELEASED).await;
+    assert_eq!(bench.told().await, ["released"], "it never ran on all of its nodes");
 }
 
 #[tokio::test(start_paused = true)]

@@ -294,8 +294,15 @@ async fn start(args: StartArgs, pmi: Option<File>) -> Result<u8, CliError> {
     };
     let has_nodes = options.nodes.is_some();
     let state = options.statedir.path().to_path_buf();
+    let nodes = options.nodes.clone();
     let mut daemon = match Daemon::start(options) {
-        Ok(daemon) => daemon,
+        Ok(daemon) => {
+            if let Some(nodes) = &nodes {
+                // Now it is known what each of them has.
+                saved::save(&state, nodes, end_of_nodes)?;
+            }
+            daemon
+        }
         Err(error) => {
             if is_new_step {
                 // Its nodes have ended, so that nobody could take them over.

@@ -9,7 +9,7 @@ mod resources;
 
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use self::pmi::{Pmi, PmiError};
@@ -118,7 +118,8 @@ pub(super) fn place(pmi: Option<File>, grace: Duration) -> Result<Option<Place>,
         pmi.put(IDENTITY, &identity.encode())?;
         pmi.barrier(PATIENCE)?;
         let patience = PATIENCE;
-        let nodes = Nodes { listener, identity, size, own: info, patience, grace };
+        let nodes =
+            Nodes { listener, identity, size, own: info, patience, grace, known: Mutex::default() };
         Place::Manager(Arc::new(nodes))
     } else {
         pmi.barrier(PATIENCE)?;
