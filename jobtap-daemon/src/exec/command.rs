@@ -64,8 +64,7 @@ pub enum JobCommand {
         /// The job.
         id: JobId,
     },
-    /// The values that the tasks of all nodes have put into PMI's store by this round of their exchange: those of all
-    /// nodes have been [gathered](super::protocol::ShepherdMessage::Exchange).
+    /// The values that the tasks of all of the job's nodes have put into PMI's store by this round of their exchange.
     Exchanged {
         /// The job.
         id: JobId,

@@ -64,7 +64,7 @@ pub(super) async fn accept(
         tokio::spawn(async move {
             let greeted = async {
                 stream.set_nodelay(true).ok()?;
-                Some(introduce(tls.accept(stream).await.ok()?).await?)
+                introduce(tls.accept(stream).await.ok()?).await
             };
             let greeted = timeout(JOINING, greeted).await;
             drop(place);

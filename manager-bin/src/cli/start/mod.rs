@@ -211,9 +211,7 @@ async fn start(args: StartArgs, pmi: Option<File>) -> Result<u8, CliError> {
         false => None,
     };
     let nodes = match nodes {
-        Some(Place::Node { address, identity, info }) => {
-            return node::run(address, &identity, &info).await;
-        }
+        Some(Place::Node(place)) => return node::run(&place).await,
         Some(Place::Manager(nodes)) => Some(nodes),
         None => None,
     };

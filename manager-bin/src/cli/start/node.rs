@@ -1,14 +1,14 @@
 //! A process that is a node of an instance whose manager is on another host.
 
 use std::cell::Cell;
-use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::launcher::NodePlace;
 use super::signals::Signals;
 use crate::cli::common::message::CliError;
 use crate::daemon::statedir::{self, StateDir};
 use crate::exec::LocalConfig;
-use crate::exec::nodes::{Identity, NodeInfo, run_node, socket_in};
+use crate::exec::nodes::{NodeInfo, run_node, socket_in};
 use crate::rpc::uri;
 
 /// How long a node without a manager keeps its jobs.
@@ -18,12 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// the instance, and a node that can't reach it ends.
 const AFTER_SIGNAL: Duration = Duration::from_secs(5);
 
-/// Serves the manager at this address until the instance ends.
-pub(super) async fn run(
-    address: SocketAddr,
-    identity: &Identity,
-    info: &NodeInfo,
-) -> Result<u8, CliError> {
+/// Serves the manager until the instance ends.
+pub(super) async fn run(place: &NodePlace) -> Result<u8, CliError> {
+    let NodePlace { address, identity, info } = place;
     let directory = StateDir::temporary().map_err(CliError::failure)?;
     statedir::remove_leftovers();
     let mut config = LocalConfig::new(directory.path().to_path_buf())?;
@@ -34,7 +31,7 @@ pub(super) async fn run(
     let mut signals = Signals::new()?;
     let patience = Cell::new(PATIENCE);
     let mut running =
-        std::pin::pin!(run_node(address, identity, &info, &config, || patience.get()));
+        std::pin::pin!(run_node(*address, identity, &info, &config, || patience.get()));
     let ended = loop {
         tokio::select! {
             ended = &mut running => break ended,

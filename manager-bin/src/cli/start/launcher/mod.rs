@@ -38,8 +38,15 @@ fn host_key(rank: u32) -> String {
 pub(super) enum Place {
     /// The manager, and a node.
     Manager(Arc<Nodes>),
-    /// A node of the manager at this address.
-    Node { address: SocketAddr, identity: Identity, info: NodeInfo },
+    /// A node.
+    Node(Box<NodePlace>),
+}
+
+/// A node of the manager at this address.
+pub(super) struct NodePlace {
+    pub(super) address: SocketAddr,
+    pub(super) identity: Identity,
+    pub(super) info: NodeInfo,
 }
 
 /// Why the processes of a step don't become an instance.
@@ -126,7 +133,7 @@ pub(super) fn place(pmi: Option<File>, grace: Duration) -> Result<Option<Place>,
         let address = pmi.get(ADDRESS)?;
         let address = address.parse().map_err(|_| LauncherError::BadAddress(address.clone()))?;
         let identity = Identity::decode(&pmi.get(IDENTITY)?)?;
-        Place::Node { address, identity, info }
+        Place::Node(Box::new(NodePlace { address, identity, info }))
     };
     pmi.finalize()?;
     Ok(Some(place))
