@@ -52,6 +52,10 @@ struct Facts {
     variables: BTreeMap<Variable, Values>,
     /// The globals that the script assigns.
     assigned: BTreeSet<String>,
+    /// The locals that were given a literal; `None` for one that holds anything else at times.
+    constants: BTreeMap<Variable, Option<Literal>>,
+    /// Fields to which a local alone is written.
+    written: BTreeMap<Variable, BTreeSet<(Object, String, Place)>>,
     members: BTreeMap<(Id, String), Values>,
     parameters: BTreeMap<Id, Vec<Variable>>,
     returned: BTreeMap<Id, Values>,
@@ -98,6 +102,7 @@ impl Facts {
                 break;
             }
         }
+        facts.follow_constants();
         let entries = ENTRIES.iter().map(|(name, _)| (*name).to_owned());
         facts.uses.entries = entries.filter(|name| facts.assigned.contains(name)).collect();
         // A global that is called above its definition looked like one of Lua in the first round.
@@ -107,6 +112,25 @@ impl Facts {
         uses.called.retain(|path, _| !of_script(path));
         facts.uses.modify_tells = facts.tells("slurm_job_modify");
         facts
+    }
+
+    /// Notes the literals that come to fields by way of locals that hold nothing else.
+    fn follow_constants(&mut self) {
+        for (variable, fields) in &self.written {
+            let Some(Some(literal)) = self.constants.get(variable) else { continue };
+            for (object, field, place) in fields {
+                let written = (*object, field.clone(), literal.clone());
+                self.uses.literals.entry(written).or_default().insert(*place);
+            }
+        }
+    }
+
+    /// Notes what a local is given: a literal, or something else.
+    fn give(&mut self, variable: &Variable, literal: Option<Literal>) {
+        let held = self.constants.entry(variable.clone()).or_insert_with(|| literal.clone());
+        if *held != literal {
+            *held = None;
+        }
     }
 
     /// Whether a function may send messages. What a file as a whole names may be called from everywhere.
@@ -460,11 +484,23 @@ impl<'t, 's> Walk<'t, 's> {
                 break;
             }
         }
-        let values = if self.skip("=") { self.expressions()? } else { Vec::new() };
+        let (mut first, others) = match self.is("=") {
+            false => (Some(Literal::Nil), Some(Literal::Nil)),
+            true => (None, None),
+        };
+        let values = match self.skip("=") {
+            true => {
+                first = self.literal();
+                self.expressions()?
+            }
+            false => Vec::new(),
+        };
         // Declared after the values, which see what the names meant before.
         let mut values = values.into_iter();
         for (name, at) in names {
             let variable = self.declare(name, at);
+            self.facts.give(&variable, first.take());
+            first.clone_from(&others);
             self.facts.hold(variable, &values.next().unwrap_or_default());
         }
         Some(())
@@ -482,6 +518,7 @@ impl<'t, 's> Walk<'t, 's> {
         }
         self.expect("=")?;
         let literal = self.literal();
+        let lone = self.lone_variable();
         let value = self.at;
         let values = self.expressions()?;
         if let [target] = targets.as_slice() {
@@ -490,6 +527,17 @@ impl<'t, 's> Walk<'t, 's> {
         let mut values = values.into_iter();
         for (index, target) in targets.iter().enumerate() {
             let literal = literal.clone().filter(|_| index == 0);
+            if let (Some(variable), Some(Access { owners, key: Key::Name(field), at })) =
+                (lone.as_ref().filter(|_| index == 0), &target.access)
+            {
+                let place = self.place(*at);
+                for owner in owners {
+                    if let Value::Object(object) = owner {
+                        let fields = self.facts.written.entry(variable.clone()).or_default();
+                        fields.insert((*object, field.clone(), place));
+                    }
+                }
+            }
             self.write(target, &values.next().unwrap_or_default(), literal);
         }
         Some(())
@@ -537,21 +585,30 @@ impl<'t, 's> Walk<'t, 's> {
         (begin..place.saturating_sub(tokens.len())).any(is_same)
     }
 
-    /// The literal that a whole value consists of.
-    fn literal(&self) -> Option<Literal> {
-        let after = self.at + 1;
-        let alone = [
+    /// Whether the token here is a whole value.
+    fn is_alone(&self) -> bool {
+        let symbols = [
             "+", "-", "*", "/", "%", "^", "..", "and", "or", "==", "~=", "<", ">", "<=", ">=", ".",
             ":", "[", "(",
         ];
-        if alone.iter().any(|symbol| self.tokens.is(after, symbol)) {
+        !symbols.iter().any(|symbol| self.tokens.is(self.at + 1, symbol))
+    }
+
+    /// The variable that a whole value consists of.
+    fn lone_variable(&self) -> Option<Variable> {
+        self.tokens.name(self.at).filter(|_| self.is_alone()).map(|name| self.variable(name))
+    }
+
+    /// The literal that a whole value consists of.
+    fn literal(&self) -> Option<Literal> {
+        if !self.is_alone() {
             return None;
         }
         if self.is("nil") {
             return Some(Literal::Nil);
         } else if self.is("true") || self.is("false") {
             return Some(Literal::Boolean);
-        } else if self.is("{") && self.tokens.is(after, "}") {
+        } else if self.is("{") && self.tokens.is(self.at + 1, "}") {
             return Some(Literal::Table);
         }
         self.tokens.plain_string(self.at).map(|text| Literal::Text(text.to_owned()))
@@ -564,6 +621,7 @@ impl<'t, 's> Walk<'t, 's> {
             if let Variable::Global(name) = &variable {
                 self.facts.assigned.insert(name.clone());
             }
+            self.facts.give(&variable, literal.clone());
             self.facts.hold(variable, values);
         }
         let Some(Access { owners, key, at }) = &target.access else { return };
@@ -1083,6 +1141,35 @@ mod tests {
         let passed: Vec<&str> = uses.passed.keys().map(|(_, path)| path.as_str()).collect();
         assert_eq!(passed, ["pairs", "setmetatable"]);
         assert!(uses.texts.contains_key("gres:gpu:1"));
+    }
+
+    #[test]
+    fn literals_are_followed_through_locals_that_hold_nothing_else() {
+        let uses = used(
+            "local never
+             function slurm_job_submit(job_desc)
+               local none = nil
+               local some = nil
+               if job_desc.name then some = 'x' end
+               job_desc.environment.A = none
+               job_desc.environment.B = some
+               job_desc.environment.C = never
+               job_desc.environment.D = none or 'y'
+               local text = 'gres:gpu:1'
+               job_desc.qos = text
+               for _, each in ipairs({}) do job_desc.comment = each end
+             end",
+        );
+        let literals: Vec<_> = uses.literals.keys().cloned().collect();
+        let noted = |object, name: &str, literal| (object, name.to_owned(), literal);
+        assert_eq!(
+            literals,
+            [
+                noted(Object::Description, "qos", Literal::Text("gres:gpu:1".to_owned())),
+                noted(Object::Environment, "A", Literal::Nil),
+                noted(Object::Environment, "C", Literal::Nil),
+            ]
+        );
     }
 
     #[test]
