@@ -85,7 +85,7 @@ impl Nodes {
         let dir = temporary();
         let state = dir.path().join("state");
         let names: Vec<String> = (1..=size).map(|number| format!("n{number}")).collect();
-        let processes = launch(&names, &["start", "-Stbon.torpid_max=3s"], |rank, command| {
+        let processes = launch(&names, &["start", "-Stbon.torpid_max=5s"], |rank, command| {
             if rank == 0 {
                 command.arg("--state-dir").arg(&state);
             }

@@ -145,8 +145,8 @@ struct Followers {
 #[derive(Default)]
 struct Round {
     number: u32,
-    /// What came from each node.
-    gathered: BTreeMap<u32, Vec<(String, String)>>,
+    /// What came from each node, by the number of the exchange: after a restart of the manager, they may differ.
+    gathered: BTreeMap<u32, BTreeMap<u32, Vec<(String, String)>>>,
     /// The answer to the last exchange, for nodes that have missed it.
     last: Vec<(String, String)>,
 }
@@ -202,14 +202,18 @@ impl Node {
     }
 
     /// Sends a command about a job, or keeps it for a node that is away.
-    fn command(&mut self, line: &[u8]) {
+    /// Returns false if too many wait already.
+    fn command(&mut self, line: Vec<u8>) -> bool {
         if self.is_ready() {
-            return self.send(to_shepherd(line));
+            self.send(line);
+        } else if !matches!(self.link, Link::Lost) {
+            let waiting: usize = self.queued.iter().map(Vec::len).sum();
+            if waiting + line.len() > MOST_QUEUED {
+                return false;
+            }
+            self.queued.push(line);
         }
-        let waiting: usize = self.queued.iter().map(Vec::len).sum();
-        if !matches!(self.link, Link::Lost) && waiting + line.len() <= MOST_QUEUED {
-            self.queued.push(to_shepherd(line));
-        }
+        true
     }
 
     /// Whether it is connected and has said what its shepherd holds.
@@ -475,6 +479,7 @@ impl Hub {
         let is_ack = matches!(command, JobCommand::Ack { .. });
         let is_cancel = matches!(command, JobCommand::Cancel { .. });
         let Ok(line) = encode(&ShepherdRequest::Job(command)) else { return };
+        let mut full = Vec::new();
         if is_cancel && let Some(followers) = self.followers.get_mut(&id) {
             followers.cancel.get_or_insert_with(|| line.clone());
         }
@@ -483,9 +488,7 @@ impl Hub {
             if is_ack {
                 node.open.remove(&id);
                 node.held.iter_mut().for_each(|held| held.retain(|job| job.id != id));
-                if node.is_ready() {
-                    node.send(node_line(&ToNode::Unfollow { id }));
-                }
+                node.command(node_line(&ToNode::Unfollow { id }));
             } else if is_cancel && let Some(job) = node.open.get_mut(&id) {
                 // Sent again with the job's start, or after it.
                 job.cancel.get_or_insert_with(|| line.clone());
@@ -493,7 +496,15 @@ impl Hub {
                     continue;
                 }
             }
-            node.command(&line);
+            if !node.command(to_shepherd(&line)) {
+                full.push(rank);
+            }
+        }
+        for rank in full {
+            let text = format!(
+                "{id}: rank {rank} is away, and what it is asked meanwhile is too much: input or a signal is lost"
+            );
+            self.tell(ExecutorReport::Warning(text));
         }
     }
 
@@ -586,6 +597,7 @@ impl Hub {
                 node.link = link;
                 // Its address may be another one.
                 node.info = info;
+                node.away = if was_lost { None } else { node.away };
                 node.away.get_or_insert_with(Instant::now);
             }
             None => drop(self.nodes.insert(rank, Node::new(info, link))),
@@ -655,10 +667,12 @@ impl Hub {
             }
             return;
         }
-        exchange.gathered.insert(rank, values);
-        if self.parts.ranks(id).all(|rank| exchange.gathered.contains_key(&rank)) {
+        let gathered = exchange.gathered.entry(round).or_default();
+        gathered.insert(rank, values);
+        if self.parts.ranks(id).all(|rank| gathered.contains_key(&rank)) {
+            let gathered = std::mem::take(gathered);
             exchange.number = round;
-            let gathered = std::mem::take(&mut exchange.gathered);
+            exchange.gathered.clear();
             let ranks: Vec<u32> = gathered.keys().copied().collect();
             exchange.last = gathered.into_values().flatten().collect();
             let request = answer(exchange.last.clone());
@@ -701,6 +715,7 @@ impl Hub {
         let is_kept = |job: &HeldJob| {
             node.holds(job.id) || job.ended && self.parts.ranks(job.id).any(|own| own == rank)
         };
+        let listed: BTreeSet<JobId> = jobs.iter().map(|job| job.id).collect();
         let others = jobs.into_iter().filter(|job| !node.open.contains_key(&job.id));
         let (kept, strays): (Vec<HeldJob>, Vec<HeldJob>) = others.partition(is_kept);
         for HeldJob { id, ended } in strays {
@@ -716,16 +731,17 @@ impl Hub {
             let from = self.outputs.received(*id, rank);
             lines.push(node_line(&ToNode::Follow { id: *id, from }));
             match &job.request {
-                Some(line) => lines.push(to_shepherd(line)),
-                None => resumed.push(Resumed { id: *id, seen: job.seen, started: job.started }),
+                // Its shepherd has not read the request.
+                Some(line) if !listed.contains(id) => lines.push(to_shepherd(line)),
+                _ => resumed.push(Resumed { id: *id, seen: job.seen, started: job.started }),
             }
             cancels.extend(job.cancel.as_deref().map(to_shepherd));
         }
-        // What is left out here counts as acknowledged.
-        let seen = Seen { log_entries: ALL, exceptions: ALL, finished: true };
-        resumed.extend(kept.into_iter().map(|job| Resumed { id: job.id, seen, started: true }));
         lines.into_iter().for_each(|line| node.send(line));
         if !resumed.is_empty() {
+            // What is left out here counts as acknowledged.
+            let seen = Seen { log_entries: ALL, exceptions: ALL, finished: true };
+            resumed.extend(kept.into_iter().map(|job| Resumed { id: job.id, seen, started: true }));
             node.request(&ShepherdRequest::Resume { jobs: resumed });
         }
         cancels.into_iter().for_each(|line| node.send(line));
@@ -832,6 +848,8 @@ impl Hub {
         node.link = Link::Lost;
         node.open.clear();
         node.queued.clear();
+        // What it still has when it is back is ended, and not continued.
+        node.held = Some(Vec::new());
         let reason = format!("no connection for {} s", self.grace.as_secs());
         // First, so that the jobs end by this reason.
         self.flush();

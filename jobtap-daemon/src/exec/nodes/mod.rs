@@ -60,6 +60,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How long the nodes may take to end when the instance can't start.
 const PARTING: Duration = Duration::from_secs(2);
 
+/// How long nodes have at least to come back after a restart of the manager.
+const BACK: Duration = Duration::from_secs(15);
+
 /// The directory of the manager's own node, in the state directory.
 pub const OWN_NODE: &str = "node";
 
@@ -179,8 +182,11 @@ impl NodesExecutor {
                 Ok((executor, all))
             }
             Err(error) => {
-                // Those that have joined need not wait for a manager that won't be.
-                executor.shut_down(PARTING);
+                if nodes.known().is_empty() {
+                    // Those that have joined need not wait for a manager that won't be. After a restart they have jobs,
+                    // and another manager may take them over.
+                    executor.shut_down(PARTING);
+                }
                 Err(error)
             }
         }
@@ -197,21 +203,25 @@ impl NodesExecutor {
         joining: &Receiver<Joining>,
     ) -> Result<Complete, NodesError> {
         let is_restart = !nodes.known().is_empty();
-        // After a restart, jobs run meanwhile, and so does the grace time of their nodes.
-        let patience = if is_restart { nodes.grace } else { nodes.patience };
+        let patience = nodes.patience;
         let until = Instant::now() + patience;
+        // After a restart, the others' jobs don't wait for long.
+        let until_others = Instant::now() + nodes.grace.max(BACK).min(patience);
         let mut joined = BTreeSet::new();
         loop {
-            match joining.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            let goes_on = is_restart && joined.contains(&0);
+            let end = if goes_on { until_others } else { until };
+            match joining.recv_timeout(end.saturating_duration_since(Instant::now())) {
                 Ok(Joining::Joined(rank)) => drop(joined.insert(rank)),
                 Ok(Joining::Refused(reason)) => return Err(NodesError::Refused(reason)),
                 Ok(Joining::Complete(complete)) => return Ok(complete),
-                Err(RecvTimeoutError::Timeout) if is_restart && joined.contains(&0) => {
+                Err(RecvTimeoutError::Timeout) if goes_on => {
                     self.request(Request::GoOn);
-                    return match joining.recv() {
-                        Ok(Joining::Complete(complete)) => Ok(complete),
-                        _ => Err(NodesError::Own),
-                    };
+                    let complete = joining.iter().find_map(|joining| match joining {
+                        Joining::Complete(complete) => Some(complete),
+                        Joining::Joined(_) | Joining::Refused(_) => None,
+                    });
+                    return complete.ok_or(NodesError::Own);
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     let (size, missing) = (nodes.size, missing(nodes.size, &joined));

@@ -137,9 +137,8 @@ async fn stay_connected(
     loop {
         let ended = match timeout(JOINING, manager.connect()).await {
             Ok(Ok(stream)) => {
-                since = Instant::now();
                 let end = serve(stream, info, config).await?;
-                since = since.max(Instant::now() - SILENCE);
+                since = Instant::now();
                 end
             }
             Ok(Err(error)) => End::Cut(error),

@@ -31,9 +31,15 @@ struct Saved {
     end: f64,
 }
 
-/// Where the nodes of a manager that hasn't ended in order may still run its jobs; `None` if there was none.
-pub fn found(state_dir: &Path) -> Option<std::path::PathBuf> {
-    Some(state_dir.join(NAME)).filter(|path| path.exists())
+/// Where the nodes of a manager that hasn't ended in order may still run its jobs; `None` if there was none, or its
+/// allocation is over `now` (UNIX seconds).
+pub fn found(state_dir: &Path, now: f64) -> Option<std::path::PathBuf> {
+    let path = state_dir.join(NAME);
+    let text = input::text(&path);
+    let saved = text.as_ref().ok().and_then(|text| serde_json::from_str::<Saved>(text).ok());
+    let is_over = saved.is_some_and(|saved| saved.end > 0.0 && saved.end < now);
+    let is_there = !matches!(&text, Err(error) if error.kind() == io::ErrorKind::NotFound);
+    (is_there && !is_over).then_some(path)
 }
 
 /// Writes the file. `end` is when the allocation ends (UNIX seconds, 0: never).
@@ -127,6 +133,7 @@ mod tests {
         assert_eq!((again.listener.local_addr().unwrap(), again.size, end), (address, 4, 99.0));
         assert_eq!((again.own.clone(), again.identity.encode()), (own, identity));
         drop(again.listener);
+        assert!(found(state.path(), 9.0).is_some() && found(state.path(), 100.0).is_none());
         assert!(load(state.path(), 100.0).unwrap().is_none(), "the allocation is over");
         std::fs::write(state.path().join(NAME), "{").unwrap();
         assert!(load(state.path(), 9.0).is_err());

@@ -367,6 +367,7 @@ impl<'t, 's> Walk<'t, 's> {
         }
         for (index, (name, at)) in names.into_iter().enumerate() {
             let variable = self.declare(name, at);
+            self.facts.give(&variable, None);
             // The value of `pairs` and `next` is their second one.
             if index == 1 {
                 self.facts.hold(variable, &elements);
@@ -444,7 +445,9 @@ impl<'t, 's> Walk<'t, 's> {
                 method.map(|colon| walk.declare("self", colon)).into_iter().collect();
             while !walk.skip(")") {
                 if let Some((name, at)) = walk.name() {
-                    parameters.push(walk.declare(name, at));
+                    let parameter = walk.declare(name, at);
+                    walk.facts.give(&parameter, None);
+                    parameters.push(parameter);
                 } else {
                     let dots = walk.at;
                     walk.expect("...")?;

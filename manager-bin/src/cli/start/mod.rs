@@ -166,7 +166,8 @@ pub(crate) fn run(args: StartArgs) -> ExitCode {
     ExitCode::from(result.unwrap_or_else(|error| error.code))
 }
 
-/// Why a step doesn't take the state of a manager whose nodes may still run: a job that has begun there could begin again.
+/// Why neither another step nor an inspection takes the state of a manager whose nodes may still run: jobs that run there
+/// could begin again, or count as lost.
 fn nodes_left(file: &Path) -> String {
     format!(
         "the nodes of the last manager on this state may still run its jobs: take them over with `jobtap start --state-dir` \
@@ -237,7 +238,7 @@ async fn start(args: StartArgs, pmi: Option<File>) -> Result<u8, CliError> {
     let is_new_step = nodes.is_some();
     let (nodes, end_of_nodes) = match nodes {
         Some(nodes) => {
-            if let Some(left) = saved::found(statedir.path()) {
+            if let Some(left) = saved::found(statedir.path(), now()) {
                 return Err(CliError::failure(nodes_left(&left)));
             }
             let end = launcher::end_of_allocation();
@@ -252,7 +253,12 @@ async fn start(args: StartArgs, pmi: Option<File>) -> Result<u8, CliError> {
                 Err(error) => return Err(CliError::failure(error)),
             }
         }
-        None => (None, 0.0),
+        None => {
+            if let Some(left) = saved::found(statedir.path(), now()) {
+                return Err(CliError::failure(nodes_left(&left)));
+            }
+            (None, 0.0)
+        }
     };
     if let Some(archive) = &plan.restore {
         restore(&statedir, archive)?;

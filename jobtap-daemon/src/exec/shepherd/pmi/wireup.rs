@@ -22,8 +22,9 @@ const THREAD: usize = 64;
 /// The number of values of the host that a task can wait for at once, each in a thread of its own.
 pub(super) const WAITS: usize = 8;
 
-/// The bytes of the values that all hosts of a job together put into one exchange.
-const MOST_ACROSS: usize = 8 << 20;
+/// The bytes of the keys and values that all hosts of a job together put into one exchange. They come to each host in one
+/// line, which may have twice as many.
+const MOST_ACROSS: usize = 32 << 20;
 
 /// The keys under which a library looks for the places of all tasks: in PMI's form, and in Flux's.
 const MAPPING: &str = "PMI_process_mapping";
@@ -99,7 +100,7 @@ struct Across {
 
 impl Across {
     fn is_full(&self, key: &str, value: &str) -> bool {
-        self.bytes + key.len() + value.len() + ENTRY > self.most
+        self.bytes + key.len() + value.len() > self.most
     }
 }
 
@@ -330,7 +331,7 @@ impl Wireup {
         }
         self.charge(key, value)?;
         if let Some(across) = &mut self.across {
-            across.bytes += key.len() + value.len() + ENTRY;
+            across.bytes += key.len() + value.len();
             across.fresh.push((key.to_owned(), value.to_owned()));
         }
         self.values.insert(key.to_owned(), value.to_owned());

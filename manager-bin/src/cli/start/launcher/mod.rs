@@ -99,6 +99,10 @@ pub(super) fn take_descriptor() -> Option<File> {
 /// The others can't be found, or can't be nodes of one instance.
 pub(super) fn place(pmi: Option<File>, grace: Duration) -> Result<Option<Place>, LauncherError> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
+    if number("PMI_SIZE") == Some(1) {
+        // Not a word to the launcher: a program that comes after this one in the same task may want to use PMI.
+        return Ok(None);
+    }
     let Some(mut pmi) = pmi.map(Pmi::connect_as_told).transpose()? else {
         // Slurm has many ways to start the tasks of a step, of which only this one lets them find each other.
         return match (number("SLURM_STEP_NUM_TASKS"), number("SLURM_PROCID")) {
@@ -106,10 +110,6 @@ pub(super) fn place(pmi: Option<File>, grace: Duration) -> Result<Option<Place>,
             _ => Ok(None),
         };
     };
-    if pmi.size() == 1 {
-        pmi.finalize()?;
-        return Ok(None);
-    }
     let (rank, size) = (pmi.rank(), pmi.size());
     let info = resources::own_node(rank)?;
     pmi.put(&host_key(rank), &info.host)?;
