@@ -364,6 +364,23 @@ async fn a_restarted_manager_goes_on_without_a_node_that_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_that_comes_and_goes_is_lost_in_time() {
+    let (bench, mut nodes) = Bench::with_nodes(2).await;
+    settle().await;
+    nodes.remove(1);
+    settle().await;
+    // Its shepherd can't start: it joins, and is gone before it has said what the shepherd holds.
+    for _ in 0..32 {
+        let mut node = Node::connect(&bench, VERSION, info(1)).await;
+        assert_eq!(node.next_node().await, Some(ToNode::Welcome));
+        drop(node);
+        advance(Duration::from_secs(1)).await;
+        settle().await;
+    }
+    assert_eq!(bench.told().await, ["1 lost: no connection for 30 s", "1 back"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_job_for_a_lost_node_ends_at_once() {
     let (bench, mut nodes) = Bench::with_nodes(2).await;
     nodes.remove(1);
