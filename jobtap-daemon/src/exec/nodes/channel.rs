@@ -8,12 +8,11 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, Join, ReadHalf, WriteHalf, join};
 use tokio::net::TcpListener;
-use tokio::sync::mpsc::{Sender, UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::AbortHandle;
+use tokio::sync::mpsc::{Sender, UnboundedReceiver, unbounded_channel};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use super::hub::{self, Message};
+use super::message::{Connection, Message, next_number, other_program};
 use super::relay;
 use super::wire::{self, Frame, FromNode, NodeInfo, ToNode, VERSION, node_line};
 
@@ -26,19 +25,6 @@ const MOST_STRANGERS: usize = 256;
 /// A stream of bytes to a node.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + 'static {}
 impl<T: AsyncRead + AsyncWrite + Send + 'static> Stream for T {}
-
-/// A node's connection, as the hub has it. Dropping it closes the connection.
-pub(super) struct Connection {
-    /// Lines to the node.
-    pub(super) outbox: UnboundedSender<Vec<u8>>,
-    reader: AbortHandle,
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.reader.abort();
-    }
-}
 
 /// Accepts connections for as long as the hub runs.
 pub(super) async fn accept(
@@ -113,7 +99,7 @@ async fn introduce<S: Stream>(stream: S) -> Option<Introduced<S>> {
         _ => return None,
     };
     if version != VERSION {
-        let reason = hub::other_program(&node.program);
+        let reason = other_program(&node.program);
         let _ = write.write_all(&node_line(&ToNode::Refused { reason })).await;
         let _ = write.flush().await;
         return None;
@@ -125,7 +111,7 @@ async fn serve<S: Stream>(introduced: Introduction<S>, inbox: Sender<Message>) {
     let Introduction { read, write, node } = introduced;
     let (outbox, lines) = unbounded_channel();
     let rank = node.rank;
-    let number = hub::next_number();
+    let number = next_number();
     let reading = inbox.clone();
     // The hub starts the reader by its answer: what it reads must come after the joining.
     let (begin, begun) = tokio::sync::oneshot::channel::<()>();

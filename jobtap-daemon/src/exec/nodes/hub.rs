@@ -5,7 +5,6 @@
 //! parts there, and what it still has of them is ended if it comes back.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender as StdSender;
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::channel::Connection;
+use super::message::{Connection, Message, other_program};
 use super::outputs::Outputs;
 use super::wire::{Frame, FromNode, NodeInfo, ToNode, node_line, to_shepherd};
 use crate::exec::local::OpenJob;
@@ -55,22 +54,6 @@ const ALL: usize = u32::MAX as usize;
 
 /// Takes the reports to the manager.
 pub(super) type Report = Box<dyn Fn(ExecutorReport) + Send>;
-
-/// A number for the next connection.
-pub(super) fn next_number() -> u64 {
-    static LAST: AtomicU64 = AtomicU64::new(0);
-    LAST.fetch_add(1, Ordering::Relaxed) + 1
-}
-
-/// What comes from nodes.
-pub(super) enum Message {
-    /// A node has connected. The connection is read once `begin` is sent.
-    Joined { number: u64, node: NodeInfo, connection: Connection, begin: oneshot::Sender<()> },
-    /// A line of a node.
-    Frame { rank: u32, number: u64, frame: Frame },
-    /// A connection has ended.
-    Left { rank: u32, number: u64 },
-}
 
 /// What comes from the manager.
 pub(super) enum Request {
@@ -860,11 +843,6 @@ impl Hub {
         let reports = self.parts.lose(rank);
         self.reports.extend(reports);
     }
-}
-
-/// Why a node with another program is refused.
-pub(super) fn other_program(version: &str) -> String {
-    format!("it runs jobtap {version}, not the manager's program: use the same on all nodes")
 }
 
 /// The nodes that are still missing.

@@ -7,7 +7,9 @@
 //! |---|---|
 //! | `identity` | who belongs to the instance |
 //! | `wire` | the lines on a channel |
-//! | `channel` | the manager's side of a connection |
+//! | `instance` | what the manager expects of the nodes |
+//! | `message` | what the hub learns from connections |
+//! | `channel`, `dial` | the manager's and the node's side of a connection |
 //! | `outputs` | the output of jobs, collected from the nodes |
 //! | `hub` | the loop that owns all of it |
 //! | `node` | a node's side |
@@ -17,8 +19,11 @@
 //! The manager's own node is served as the others are, over a connection within the process.
 
 mod channel;
+mod dial;
 mod hub;
 mod identity;
+mod instance;
+mod message;
 mod node;
 mod outputs;
 mod relay;
@@ -28,21 +33,18 @@ mod tests;
 mod wire;
 
 use std::collections::BTreeSet;
-use std::io;
-use std::net::TcpListener;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use jobtap_core::resource::Idset;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 pub use self::channel::own_address;
 use self::hub::{Complete, Hub, Joining, Own, Request, missing};
 pub use self::identity::{Identity, IdentityError};
+pub use self::instance::{Nodes, NodesError};
 pub use self::node::{NodeError, run as run_node};
 use self::outputs::Outputs;
 pub use self::relay::socket_in;
@@ -65,72 +67,6 @@ const BACK: Duration = Duration::from_secs(15);
 
 /// The directory of the manager's own node, in the state directory.
 pub const OWN_NODE: &str = "node";
-
-/// The nodes of an instance, as its manager expects them.
-#[derive(Debug)]
-pub struct Nodes {
-    /// Where nodes connect.
-    pub listener: TcpListener,
-    /// Who belongs to the instance.
-    pub identity: Identity,
-    /// How many nodes there are, this one included.
-    pub size: u32,
-    /// This node, which has rank 0.
-    pub own: NodeInfo,
-    /// How long nodes may take to join.
-    pub patience: Duration,
-    /// How long a node may stay away before it is lost.
-    pub grace: Duration,
-    /// All nodes, once they have joined. A manager that is restarted goes on without those that don't join again.
-    pub known: Mutex<Vec<NodeInfo>>,
-}
-
-impl Nodes {
-    fn known(&self) -> MutexGuard<'_, Vec<NodeInfo>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Nodes can't be used.
-#[derive(Debug, thiserror::Error)]
-pub enum NodesError {
-    /// The system refuses something.
-    #[error("the nodes can't be served: {0}")]
-    System(#[from] io::Error),
-    /// The identity can't be used.
-    #[error(transparent)]
-    Identity(#[from] IdentityError),
-    /// A node can't be one of this instance's.
-    #[error("{0}")]
-    Refused(String),
-    /// Nodes are missing.
-    #[error(
-        "{} of {size} nodes have not joined within {} s: rank{} {missing}; see what the launcher says about them",
-        missing.len(), patience.as_secs(), if missing.len() == 1 { "" } else { "s" }
-    )]
-    Missing {
-        /// The size of the instance.
-        size: u32,
-        /// Their ranks.
-        missing: Idset,
-        /// How long they were waited for.
-        patience: Duration,
-    },
-    /// The nodes of a killed manager can't be taken over.
-    #[error(
-        "the nodes of the last manager can't be taken over: {}: {reason}; without that file it starts on this host \
-         alone", path.display()
-    )]
-    Saved {
-        /// The file that says where they are.
-        path: PathBuf,
-        /// What is wrong.
-        reason: io::Error,
-    },
-    /// The manager's own node has failed.
-    #[error("this node can't be served")]
-    Own,
-}
 
 /// Runs jobs on the nodes. Dropping it leaves shepherds and jobs alone.
 pub struct NodesExecutor {
@@ -244,7 +180,7 @@ impl NodesExecutor {
 async fn serve_own(
     info: NodeInfo,
     config: LocalConfig,
-    inbox: tokio::sync::mpsc::Sender<hub::Message>,
+    inbox: tokio::sync::mpsc::Sender<message::Message>,
 ) {
     loop {
         let (here, there) = tokio::io::duplex(1 << 18);

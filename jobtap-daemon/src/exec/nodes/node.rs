@@ -13,15 +13,13 @@ use std::time::Duration;
 
 use jobtap_core::engine::ExecEvent;
 use jobtap_core::job::JobId;
-use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, WriteHalf};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::UnixStream;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 
+use super::dial::Manager;
 use super::identity::{Identity, IdentityError};
 use super::relay;
 use super::wire::{self, Frame, FromNode, NodeInfo, ToNode, VERSION, node_line, to_shepherd};
@@ -105,23 +103,6 @@ pub async fn run(
     tokio::select! {
         ended = stay_connected(&manager, info, config, patience) => ended,
         never = serving => never,
-    }
-}
-
-/// Where the manager is, and how it is recognized.
-#[derive(Clone)]
-pub(super) struct Manager {
-    address: SocketAddr,
-    connector: TlsConnector,
-    name: ServerName<'static>,
-}
-
-impl Manager {
-    /// Makes a connection.
-    pub(super) async fn connect(&self) -> io::Result<TlsStream<TcpStream>> {
-        let stream = TcpStream::connect(self.address).await?;
-        stream.set_nodelay(true)?;
-        self.connector.connect(self.name.clone(), stream).await
     }
 }
 

@@ -13,7 +13,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::node::Manager;
+use super::dial::Manager;
 use super::wire::{FromNode, VERSION, node_line};
 
 /// The name of the socket in the node's directory.

@@ -11,8 +11,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::identity::Identity;
+use super::instance::{Nodes, NodesError};
 use super::wire::NodeInfo;
-use super::{Nodes, NodesError};
 use crate::files::{self, Access, input};
 
 /// The name of the file.

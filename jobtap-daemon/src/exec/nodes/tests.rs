@@ -11,7 +11,8 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{advance, timeout};
 
 use super::channel::serve_own;
-use super::hub::{Hub, Joining, Message, Own, Request};
+use super::hub::{Hub, Joining, Own, Request};
+use super::message::Message;
 use super::outputs::Outputs;
 use super::wire::{Frame, FromNode, NodeInfo, ToNode, VERSION, node_line, read, to_shepherd};
 use crate::exec::protocol::{ShepherdMessage, ShepherdRequest, decode_request, encode};

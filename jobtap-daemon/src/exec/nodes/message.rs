@@ -1,0 +1,44 @@
+//! What the hub learns from connections to nodes.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+
+use super::wire::{Frame, NodeInfo};
+
+/// A node's connection, as the hub has it. Dropping it closes the connection.
+pub(super) struct Connection {
+    /// Lines to the node.
+    pub(super) outbox: UnboundedSender<Vec<u8>>,
+    /// The work that reads from it.
+    pub(super) reader: AbortHandle,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+/// A number for the next connection.
+pub(super) fn next_number() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed) + 1
+}
+
+/// What comes from nodes.
+pub(super) enum Message {
+    /// A node has connected. The connection is read once `begin` is sent.
+    Joined { number: u64, node: NodeInfo, connection: Connection, begin: oneshot::Sender<()> },
+    /// A line of a node.
+    Frame { rank: u32, number: u64, frame: Frame },
+    /// A connection has ended.
+    Left { rank: u32, number: u64 },
+}
+
+/// Why a node with another program is refused.
+pub(super) fn other_program(version: &str) -> String {
+    format!("it runs jobtap {version}, not the manager's program: use the same on all nodes")
+}
