@@ -70,7 +70,7 @@ pub(super) fn start_threads(
     failure: Failure,
 ) -> Result<(JoinHandle<()>, Arc<RequestParts>), StartError> {
     let owner = Uid::new(rustix::process::geteuid().as_raw());
-    let (inventory, nodes) = match open_nodes(options)? {
+    let (inventory, nodes) = match open_nodes(options, uri)? {
         Some((executor, inventory)) => (inventory, Some(executor)),
         None => {
             let (config, given) = (&options.config, options.given.as_ref());
@@ -330,12 +330,15 @@ struct Placed {
 }
 
 /// Waits for the nodes of an instance of several.
-fn open_nodes(options: &Options) -> Result<Option<(NodesExecutor, Inventory)>, StartError> {
+fn open_nodes(
+    options: &Options,
+    uri: &str,
+) -> Result<Option<(NodesExecutor, Inventory)>, StartError> {
     let Some(nodes) = &options.nodes else { return Ok(None) };
     let state = options.statedir.path().to_path_buf();
     let mut own = LocalConfig::new(state.join(OWN_NODE))?;
     own.temporary = options.statedir.is_temporary();
-    let (executor, infos) = NodesExecutor::open(nodes, own, state, &options.socket)?;
+    let (executor, infos) = NodesExecutor::open(nodes, own, state, &options.socket, uri)?;
     Ok(Some((executor, resources::of_nodes(&infos, options.end_of_nodes)?)))
 }
 

@@ -51,7 +51,6 @@ pub use self::relay::socket_in;
 pub use self::wire::NodeInfo;
 use super::local::LocalConfig;
 use super::{Executor, ExecutorReport, HeldJob, JobCommand, StartJob};
-use crate::rpc::uri;
 
 /// How many messages of nodes may wait for the hub.
 const MOST_WAITING: usize = 1024;
@@ -77,7 +76,7 @@ pub struct NodesExecutor {
 
 impl NodesExecutor {
     /// Waits until all nodes have joined. Returns what they have, too. `own` describes the shepherd of the manager's own
-    /// node, whose directory it makes, in the manager's state directory `state_dir`. `socket` is the manager's.
+    /// node, whose directory it makes, in the manager's state directory `state_dir`. `socket` and `uri` are the manager's.
     ///
     /// # Errors
     /// Not all nodes join, or one of them can't.
@@ -86,6 +85,7 @@ impl NodesExecutor {
         own: LocalConfig,
         state_dir: PathBuf,
         socket: &Path,
+        uri: &str,
     ) -> Result<(Self, Vec<NodeInfo>), NodesError> {
         let mut private = std::fs::DirBuilder::new();
         private.recursive(true).mode(0o700).create(&own.state_dir)?;
@@ -93,7 +93,7 @@ impl NodesExecutor {
         let listener = nodes.listener.try_clone()?;
         let (joining, joined) = channel();
         let outputs = Outputs::open(&state_dir)?;
-        let of_manager = Own { program: nodes.own.program.clone(), uri: uri::of_path(socket) };
+        let of_manager = Own { program: nodes.own.program.clone(), uri: uri.to_owned() };
         let known = nodes.known().clone();
         let hub = Hub::new(of_manager, nodes.size, nodes.grace, outputs, &known, joining);
         let (requests, requested) = unbounded_channel();
