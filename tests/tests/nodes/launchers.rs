@@ -43,7 +43,7 @@ fn srun_makes_an_instance_of_its_nodes() {
     assert!(refused.stderr.contains("offers no PMI"), "{refused:?}");
 }
 
-/// Runs a launcher's tasks as if each were on a host of its own, which takes root.
+/// Runs a launcher's tasks as if each were on a host of its own, which the system has to allow.
 fn on_hosts_of_their_own<'c>(launcher: &'c mut Command, script: &Path) -> &'c mut Command {
     let hosts = "hostname \"n$PMI_RANK\"; exec \"$@\"";
     launcher.args(["unshare", "--uts", "sh", "-c", hosts, "sh"]).arg(jobtap()).arg("start");
@@ -53,8 +53,8 @@ fn on_hosts_of_their_own<'c>(launcher: &'c mut Command, script: &Path) -> &'c mu
 #[test]
 #[allow(clippy::print_stdout)]
 fn other_launchers_do_so_too() {
-    if run(Command::new("id").arg("-u")).ok() != "0" {
-        return println!("skipped: names of hosts take root");
+    if run(Command::new("unshare").args(["--uts", "true"])).code != 0 {
+        return println!("skipped: the system lets nobody give names to hosts");
     }
     let directory = script();
     let script = directory.path().join("script");
