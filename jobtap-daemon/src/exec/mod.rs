@@ -3,7 +3,7 @@
 //! The manager hands a job to the [`Executor`] of the ranks that its resources name, and gets back the engine's
 //! [`ExecEvent`]s about it. [`LocalExecutor`] serves the ranks of this host. It leaves the processes to a *shepherd*, a
 //! process that outlives the manager, so that a manager can be upgraded or crash while its jobs run on.
-//! [`nodes::NodesExecutor`] serves the nodes of an allocation, each of which has a shepherd.
+//! [`nodes::NodesExecutor`] serves the nodes of an allocation. Each node has a shepherd.
 
 mod command;
 mod data;

@@ -1,7 +1,7 @@
 //! The manager's side of a channel to a node.
 //!
-//! A connection is nobody's until TLS has shown that its other end has the identity of the instance, and a node's only
-//! when its first line has said which. Both have to happen in time.
+//! A new connection has to show the identity of the instance by TLS, and then to say in its first line which node it is.
+//! Both have to happen in time.
 
 use std::net::{IpAddr, TcpListener as StdTcpListener};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::wire::{self, Frame, FromNode, NodeInfo, ToNode, VERSION, node_line};
 /// How long a connection may take until it is a node's.
 const JOINING: Duration = Duration::from_secs(10);
 
-/// The number of connections that may be nobody's at once. More of them wait in the system's queue.
+/// The maximum number of connections that haven't said yet who they are. More of them wait in the system's queue.
 const MOST_STRANGERS: usize = 256;
 
 /// A stream of bytes to a node.

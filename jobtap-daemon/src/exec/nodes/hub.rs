@@ -75,7 +75,7 @@ pub(super) struct Complete {
     pub(super) held: Vec<HeldJob>,
 }
 
-/// The nodes that have joined, as whoever waits for the others is told.
+/// Progress reports to the thread that waits until all nodes have joined.
 pub(super) enum Joining {
     /// One more.
     Joined(u32),
@@ -752,7 +752,7 @@ impl Hub {
     fn take_node_line(&mut self, rank: u32, line: &[u8]) {
         match serde_json::from_slice(line) {
             Ok(FromNode::Output { id, at, text }) => {
-                // A job that isn't known any more has its output already, or nobody wants it.
+                // The output of a job that isn't known any more is complete.
                 if self.parts.ranks(id).any(|own| own == rank) {
                     match self.outputs.add(id, rank, at, &text) {
                         Ok(None) => {}
@@ -820,7 +820,7 @@ impl Hub {
         }
         silent.into_iter().for_each(|rank| self.cut(rank));
         self.report_released();
-        // While the instance starts, whoever waits for its nodes says which are missing.
+        // While the instance starts, no node is lost: the thread that waits for them reports those that are missing.
         if self.report.is_some() && self.shutdown.is_none() {
             lost.into_iter().for_each(|rank| self.lose(rank));
         }

@@ -1,6 +1,6 @@
-//! The identity of an instance: who has it is the manager or a node of that instance, and nobody else is.
+//! The identity of an instance. Only the manager and the nodes of the instance have it.
 //!
-//! It is a certificate for TLS, signed by an authority that is made for this instance alone and whose key nobody keeps.
+//! It is a certificate for TLS. The authority that signs it is made for this instance alone, and its key is thrown away.
 //! All nodes share it: what one node may do, the others may, too. The nodes get it from the launcher's PMI, which only
 //! processes of the same step can read. It must not be on a command line, in the environment of a job or in a log.
 

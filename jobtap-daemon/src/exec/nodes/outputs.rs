@@ -39,8 +39,8 @@ impl Outputs {
         received.copied().unwrap_or(0)
     }
 
-    /// Adds output from this offset on. What is there already is left out. Returns the offset from which output is
-    /// missing, if there is a gap before it.
+    /// Adds output that begins at the offset `at`, and skips what was added before. If output before `at` is missing,
+    /// adds nothing and returns the offset where it is missing.
     ///
     /// # Errors
     /// It can't be written; from then on the job's output is dropped.

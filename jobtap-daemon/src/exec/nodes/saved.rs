@@ -91,7 +91,7 @@ pub fn load(state_dir: &Path, now: f64) -> Result<Option<(Nodes, f64)>, NodesErr
 
 /// Removes the file, when the instance ends.
 pub fn remove(state_dir: &Path) {
-    // Without an instance of several nodes there is none.
+    // An instance of one node has no such file.
     let _ = std::fs::remove_file(state_dir.join(NAME));
 }
 
