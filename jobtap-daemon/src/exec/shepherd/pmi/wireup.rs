@@ -510,6 +510,17 @@ mod tests {
     }
 
     #[test]
+    fn what_a_host_puts_into_one_exchange_is_bounded() {
+        let map = TaskMap::block(&[1, 1]);
+        let part = Wireup::new(JobId::new(7), &map, Memory::default().share(1)).for_part(1);
+        let (mut part, value) = (part, "v".repeat(VALUE));
+        let mut put = |number: usize| part.put(&format!("{number:06}"), &value);
+        let most = MOST_ACROSS / 2 / (VALUE + 6);
+        assert!((0..most).all(|number| put(number).is_ok()));
+        assert_eq!(put(most), Err("no_space"));
+    }
+
+    #[test]
     fn tasks_exchange_values_by_version_1() {
         let job = &mut wireup(2);
         for (request, response) in [
