@@ -147,7 +147,7 @@ impl Housekeeping {
             Next::Nothing => {}
             Next::Gather(seconds) => {
                 // An error means that the plugin has been removed, which released all ranks.
-                let _ = self.remote.at(cx.now() + seconds, move |housekeeping: &mut Self, _| {
+                let _ = self.remote.after(seconds, move |housekeeping: &mut Self, _| {
                     if let Some(run) = housekeeping.runs.get_mut(&id) {
                         run.gathered();
                     }

@@ -205,6 +205,11 @@ impl Engine {
                 exec::handle_report(turn, jobs, alloc, timers, *exec, event);
             }
             Input::Timer(id) => self.fire(id),
+            Input::WentForward { by } => {
+                let Core { turn, jobs, alloc, timers, exec, .. } = core;
+                timers.went_forward(&mut turn.effects, by);
+                time_limit::move_with_clock(turn, jobs, &alloc.nodes, *exec, by);
+            }
             Input::Remote(call) => remote::resume(core, call.plugin, call.work),
             Input::Requester { user, requester } => {
                 requests::slurm::begin::identified(core, user, requester)
@@ -317,7 +322,7 @@ impl Engine {
     /// Does what is due when a timer fires.
     fn fire(&mut self, id: TimerId) {
         let core = &mut self.core;
-        let Some(due) = core.timers.fire(id) else { return };
+        let Some(due) = core.timers.fire(id, core.turn.clock.now) else { return };
         let Core { turn, jobs, alloc, timers, .. } = &mut *core;
         match due {
             Due::Expire(job) => time_limit::expire(turn, jobs, job),

@@ -267,6 +267,26 @@ impl TestManager {
         self.now = until;
     }
 
+    /// Sets the clock forward by so many seconds, as an administrator or a host that wakes does. Timers with a time
+    /// expire if that has passed then; nothing that counts seconds does, such as the time limit of a job.
+    ///
+    /// ```
+    /// use jobtap_core::prelude::*;
+    /// use jobtap_core::testing::{TestJob, TestManager};
+    ///
+    /// let mut manager = TestManager::new().cores(1).start();
+    /// let job = manager.submit(TestJob::new().duration(60.0)).unwrap();
+    /// manager.set_clock_forward(3600.0);
+    /// manager.assert_state(job, State::Run);
+    /// manager.advance(60.0);
+    /// manager.assert_state(job, State::Inactive);
+    /// ```
+    pub fn set_clock_forward(&mut self, seconds: f64) {
+        self.now = self.now + seconds;
+        self.input(Input::WentForward { by: seconds });
+        self.advance(0.0);
+    }
+
     /// Shuts the manager down. [`crash_and_restart`](Self::crash_and_restart) starts it again.
     pub fn unload(&mut self) {
         let now = self.now;

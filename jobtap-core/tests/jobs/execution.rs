@@ -313,3 +313,52 @@ fn the_output_of_a_job_is_stored_while_the_job_is_executed() {
     m.report(output("{}"));
     assert_eq!(m.guest_value(id, "output"), Some(json!({"name": "header"})));
 }
+
+#[test]
+fn a_job_has_its_time_limit_although_the_clock_is_set_forward() {
+    let mut m = manager().cores(2).start();
+    let job = m.submit(TestJob::new().duration(100.0)).unwrap();
+    let unlimited = m.submit(TestJob::new()).unwrap();
+    m.advance(40.0);
+    m.set_clock_forward(86_400.0);
+    m.assert_logged("the clock went forward by 86400 s: the ends of 1 running jobs");
+    m.assert_state(unlimited, State::Run);
+    assert_ends_in(&mut m, job, 60.0);
+}
+
+#[test]
+fn the_end_that_moved_with_the_clock_holds_after_a_restart_and_for_a_late_start() {
+    let mut m = delayed(json!({}));
+    let late = started_after(&mut m, 50.0);
+    m.advance(30.0);
+    m.set_clock_forward(3600.0);
+    m.crash_and_restart();
+    assert_ends_in(&mut m, late, 70.0);
+}
+
+#[test]
+fn a_clock_set_forward_moves_no_job_beyond_the_end_of_the_instance() {
+    let mut m = manager().cores(1).lifetime(150.0).start();
+    let job = m.submit(TestJob::new().duration(100.0)).unwrap();
+    m.set_clock_forward(80.0);
+    assert_ends_in(&mut m, job, 70.0);
+}
+
+#[test]
+fn what_waits_for_seconds_waits_on_when_the_clock_is_set_forward() {
+    #[derive(Default)]
+    struct Prolog;
+    #[jobtap_plugin(name = "prolog")]
+    impl Prolog {
+        #[on("job.state.run")]
+        async fn prolog(remote: Remote<Self>) -> Result<(), PrologFailed> {
+            Ok(remote.timeout(60.0, remote.sleep(50.0)).await??)
+        }
+    }
+    let mut m = manager().plugin::<Prolog>().cores(1).start();
+    let job = m.submit(TestJob::new()).unwrap();
+    m.set_clock_forward(3600.0);
+    m.assert_events(job, "submit validate depend priority alloc prolog-start");
+    m.advance(51.0);
+    m.assert_events(job, "submit validate depend priority alloc prolog-start prolog-finish start");
+}

@@ -46,6 +46,12 @@ pub enum Input {
     Exec(ExecEvent),
     /// A timer of the engine has fired.
     Timer(TimerId),
+    /// The clock was set forward, or the host slept: it shows a time that is later by more than what has passed. To be
+    /// told before the timers that this made due.
+    WentForward {
+        /// By how many seconds.
+        by: f64,
+    },
     /// The client of this request has gone.
     Abandoned(ReplyTo),
     /// Work outside the engine's thread calls back into a plugin.

@@ -20,7 +20,6 @@ use crate::job::{JobId, Reach, State};
 use crate::jobs::{Jobs, Record};
 use crate::plugin::Perilog;
 use crate::plugins::Plugins;
-use crate::timers::Due;
 use crate::topic::TopicId;
 use crate::turn::Turn;
 
@@ -218,8 +217,8 @@ fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
         Command::AnswerRequest { request, answer } => {
             chains::take_answer(turn, plugins, plugin, request, answer);
         }
-        Command::StartTimer { key, at, work } => {
-            timers.start(&mut turn.effects, at, Due::Plugin(plugin, key, work));
+        Command::StartTimer { key, due, work } => {
+            timers.start_for(&mut turn.effects, turn.clock.now, plugin, (key, due, work));
         }
         Command::CancelTimer { key } => timers.stop_plugin_timer(key),
         Command::Spawn(future) => turn.effects.after.push(Effect::Spawn(future)),

@@ -4,7 +4,9 @@ use serde_json::Value;
 
 use super::config::{ExecConfig, ExecConfigError};
 use super::signal;
-use crate::api::{Effects, TimerId};
+use crate::alloc::nodes::Nodes;
+use crate::api::{Effects, Level, TimerId};
+use crate::eventlog::Event;
 use crate::job::{JobId, State, Timestamp};
 use crate::jobs::{Jobs, Reattach, Record};
 use crate::jobspec::Warning;
@@ -92,6 +94,35 @@ pub(crate) fn move_end(
     if let Some(warning) = passed() {
         send(&mut turn.effects, jobs, id, warning);
     }
+}
+
+/// Moves the ends of running jobs with a clock that was set forward by so many seconds: a job has its time limit to run,
+/// and these seconds it did not have. No job gets beyond the end of the instance.
+pub(crate) fn move_with_clock(
+    turn: &mut Turn,
+    jobs: &mut Jobs,
+    nodes: &Nodes,
+    config: ExecConfig,
+    by: f64,
+) {
+    let last = nodes.inventory.expiration().unwrap_or(f64::INFINITY);
+    let mut moved = 0_u64;
+    for id in jobs.active_where(|record| record.job.state() == State::Run) {
+        let Some(record) = jobs.get(id) else { continue };
+        let Some(resources) = record.job.kept().resources.as_ref() else { continue };
+        let Some(before) = resources.expiration() else { continue };
+        let end = record.job.kept().times.start().and_then(|start| end_of(record, config, start));
+        // The end of a job that started late is after its expiration.
+        let expiration = (end.map_or(before, |end| end.as_secs()) + by).min(last);
+        if expiration > before {
+            jobs.post(turn, id, Event::ResourceUpdate { expiration });
+            moved += 1;
+        }
+    }
+    let text = format!(
+        "the clock went forward by {by:.0} s: the ends of {moved} running jobs have moved with it"
+    );
+    turn.effects.log(Level::Warning, text);
 }
 
 /// Sets the timer anew.

@@ -16,7 +16,6 @@ use crate::host::{
 };
 use crate::job::{JobId, State};
 use crate::jobs::Record;
-use crate::timers::Due;
 use crate::topic::TopicId;
 use crate::transcript::{Action, Kind, Transcript, fault_text};
 
@@ -130,8 +129,9 @@ impl Driver {
     fn keep(&mut self, plugin: PluginKey, command: Command) {
         let core = &mut self.core;
         match command {
-            Command::StartTimer { key, at, work } => {
-                core.timers.start(&mut core.turn.effects, at, Due::Plugin(plugin, key, work));
+            Command::StartTimer { key, due, work } => {
+                let (turn, timers) = (&mut core.turn, &mut core.timers);
+                timers.start_for(&mut turn.effects, turn.clock.now, plugin, (key, due, work));
             }
             Command::CancelTimer { key } => core.timers.stop_plugin_timer(key),
             Command::NotifyAtJobEnd { job, work } => match core.jobs.get_mut(job) {

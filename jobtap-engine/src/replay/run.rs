@@ -144,7 +144,9 @@ impl Driver {
     fn fire(&mut self) {
         let Some(Reverse((_, timer))) = self.timers.pop() else { return };
         // The engine's own timers end jobs, which the record does here.
-        if let Some(Due::Plugin(plugin, _, work)) = self.core.timers.fire(timer) {
+        if let Some(Due::Plugin(plugin, _, work)) =
+            self.core.timers.fire(timer, self.core.turn.clock.now)
+        {
             self.resume(plugin, work);
             self.note_effects();
         }

@@ -275,8 +275,8 @@ impl<F: Flux> Adapter<F> {
                 self.at_end(plugin, job, work);
                 Ok(())
             }
-            Command::StartTimer { key, at, work } => {
-                self.start_timer(plugin, key, at, work);
+            Command::StartTimer { key, due, work } => {
+                self.start_timer(plugin, key, due, work);
                 Ok(())
             }
             Command::CancelTimer { key } => {

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use jobtap_core::host::{JobWork, PluginFuture, PluginKey, RemoteCall, RemoteWork, TimerKey};
+use jobtap_core::host::{
+    JobWork, PluginFuture, PluginKey, RemoteCall, RemoteWork, TimerDue, TimerKey,
+};
 use jobtap_core::job::Timestamp;
 
 use super::Adapter;
@@ -62,12 +64,12 @@ impl<F: Flux> Adapter<F> {
         &self,
         plugin: PluginKey,
         key: TimerKey,
-        at: Timestamp,
+        due: TimerDue,
         work: RemoteWork,
     ) {
         let is_first = {
             let mut timers = self.timers.borrow_mut();
-            let due = Due::new(at.as_secs());
+            let due = Due::new(due.by_clock(Timestamp::from_secs(self.flux.now())).as_secs());
             let is_first = timers.next().is_none_or(|next| due < next);
             timers.0.insert((due, key), (plugin, work));
             is_first

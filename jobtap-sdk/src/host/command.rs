@@ -272,7 +272,7 @@ pub enum Command {
         /// Names the timer.
         key: TimerKey,
         /// When it fires.
-        at: Timestamp,
+        due: TimerDue,
         /// The work to do then.
         work: RemoteWork,
     },
@@ -417,6 +417,34 @@ impl TimerKey {
     pub(crate) fn next() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// When a timer of a plugin fires.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum TimerDue {
+    /// When the clock shows this time.
+    At(Timestamp),
+    /// After so many seconds, even if the clock is set meanwhile.
+    After(f64),
+}
+
+impl TimerDue {
+    /// When the timer fires by a clock that shows `now` and isn't set meanwhile.
+    ///
+    /// ```
+    /// use jobtap_core::host::TimerDue;
+    /// use jobtap_core::job::Timestamp;
+    ///
+    /// let now = Timestamp::from_secs(100.0);
+    /// assert_eq!(TimerDue::After(5.0).by_clock(now).as_secs(), 105.0);
+    /// ```
+    #[must_use]
+    pub fn by_clock(self, now: Timestamp) -> Timestamp {
+        match self {
+            TimerDue::At(at) => at,
+            TimerDue::After(seconds) => now + seconds,
+        }
     }
 }
 

@@ -32,7 +32,7 @@ mod stack;
 pub(crate) mod values;
 
 pub use callback::{Args, Detail, Host};
-pub use command::{Command, JobWork, LaterCall, RemoteWork, TimerKey, WorkKind};
+pub use command::{Command, JobWork, LaterCall, RemoteWork, TimerDue, TimerKey, WorkKind};
 #[doc(hidden)]
 pub use errors::errno;
 pub use errors::failure::{AsyncError, Failure, Panicked, panic_text};

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use jobtap_core::host::{
     BlockingCommand, Command, PluginFuture, PluginKey, RemoteCall, RemoteWork, TIME_BUDGET,
-    TimerKey, WorkKind, over_budget,
+    TimerDue, TimerKey, WorkKind, over_budget,
 };
-use jobtap_core::job::Timestamp;
 use jobtap_core::plugin::Level;
 
 use super::callback::now;
@@ -69,7 +68,7 @@ impl Core {
             }
             Command::Process(command) => self.processes.carry_out(plugin, command),
             Command::Blocking(command) => self.run_blocking(command),
-            Command::StartTimer { key, at, work } => self.start_timer(plugin, key, at, work),
+            Command::StartTimer { key, due, work } => self.start_timer(plugin, key, due, work),
             Command::CancelTimer { key } => {
                 if let Some(timer) = self.timers.remove(&key) {
                     timer.abort();
@@ -129,8 +128,12 @@ impl Core {
         }
     }
 
-    fn start_timer(&mut self, plugin: PluginKey, key: TimerKey, at: Timestamp, work: RemoteWork) {
-        let delay = Duration::try_from_secs_f64((at - now()).max(0.0)).unwrap_or(Duration::MAX);
+    fn start_timer(&mut self, plugin: PluginKey, key: TimerKey, due: TimerDue, work: RemoteWork) {
+        let seconds = match due {
+            TimerDue::At(at) => at - now(),
+            TimerDue::After(seconds) => seconds,
+        };
+        let delay = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
         let timer = self.after(delay, Message::Remote(RemoteCall { plugin, work }));
         self.timers.retain(|_, timer| !timer.is_finished());
         self.timers.insert(key, timer);

@@ -2,9 +2,11 @@
 //! restart lose none, run none twice, and leave running jobs alone.
 #![allow(clippy::unwrap_used)]
 
+mod clock;
 mod crash;
 mod failed_commit;
 mod fsck;
 mod in_place;
 mod kill_campaign;
 mod recovery;
+mod storms;

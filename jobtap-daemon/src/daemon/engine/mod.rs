@@ -269,7 +269,11 @@ fn one_turn(
     messages: &Messages,
     context: &ThreadContext<'_>,
 ) -> (Turn, TurnEnd) {
-    let begun = crate::clock::now();
+    let (begun, skipped) = crate::clock::now_and_step();
+    // Told first: what is taken next may be a timer that became due by seconds that have not passed.
+    if let Some(by) = skipped {
+        engine.gather(begun, Input::WentForward { by });
+    }
     // The clock is read once for each message, both for the engine and for the length of the turn: reading it takes a
     // good part of the time of a short message. If the clock is set back meanwhile, `PER_TURN` ends the turn.
     let mut now = begun;

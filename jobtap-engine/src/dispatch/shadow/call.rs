@@ -19,7 +19,7 @@ use crate::plugin::Priority;
 use crate::plugins::Plugins;
 use crate::shadows::compare::{Side, alone, priorities};
 use crate::shadows::{Shadow, Shadows};
-use crate::timers::{Due, Timers};
+use crate::timers::Timers;
 use crate::topic::TopicId;
 use crate::transcript::{Action, Kind, Transcript, fault_text};
 use crate::turn::Turn;
@@ -146,8 +146,9 @@ fn finish(
 /// Carries out those commands that concern the shadow alone. The others are only recorded.
 fn keep(core: &mut Core, key: PluginKey, command: Command) {
     match command {
-        Command::StartTimer { key: timer, at, work } => {
-            core.timers.start(&mut core.turn.effects, at, Due::Plugin(key, timer, work));
+        Command::StartTimer { key: timer, due, work } => {
+            let Core { turn, timers, .. } = core;
+            timers.start_for(&mut turn.effects, turn.clock.now, key, (timer, due, work));
             return;
         }
         Command::CancelTimer { key: timer } => return core.timers.stop_plugin_timer(timer),

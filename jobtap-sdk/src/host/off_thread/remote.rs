@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::host::command::{Command, RemoteWork, TimerKey};
+use crate::host::command::{Command, RemoteWork, TimerDue, TimerKey};
 use crate::host::metering::meter::{Polls, Ticks};
 use crate::job::Timestamp;
 
@@ -154,7 +154,7 @@ impl RemoteHandle {
             let at = args.host.now() + seconds;
             due(at);
             let work = RemoteWork::Call(Box::new(move |_, _| work()));
-            args.host.push(Command::StartTimer { key, at, work });
+            args.host.push(Command::StartTimer { key, due: TimerDue::After(seconds), work });
         })));
         key
     }

@@ -223,11 +223,8 @@ impl<P: 'static> Remote<P> {
     pub async fn sleep(&self, seconds: impl IsSeconds) -> Result<(), Gone> {
         let seconds = seconds.into_secs();
         let (sender, receiver) = oneshot::channel();
-        let remote = self.clone();
-        self.run(move |_, cx| {
-            remote.at(cx.now() + seconds, move |_, _| {
-                let _ = sender.send(());
-            });
+        self.after(seconds, move |_, _| {
+            let _ = sender.send(());
         });
         self.handle.wait(receiver).await.map_err(|_| Gone)
     }

@@ -3,7 +3,7 @@
 use std::any::Any;
 
 use super::handle::{OwnsWhatItUses, Remote, call};
-use crate::host::{Args, Command, RemoteHandle, RemoteWork, TimerKey};
+use crate::host::{Args, Command, RemoteHandle, RemoteWork, TimerDue, TimerKey};
 use crate::job::Timestamp;
 use crate::plugin::cx::arguments::IsSeconds;
 use crate::plugin::cx::call::Call;
@@ -29,13 +29,13 @@ impl<P: 'static> Remote<P> {
         when: Timestamp,
         work: impl FnOnce(&mut P, Cx<'_, Later<P>>) + OwnsWhatItUses,
     ) -> Timer {
-        let key = TimerKey::next();
-        self.handle().commands(vec![Command::StartTimer { key, at: when, work: call(work) }]);
-        Timer::new(key, self.handle().clone())
+        self.start_timer(TimerDue::At(when), work)
     }
 
     /// Runs `work` with the plugin after some seconds of the host's time, which is virtual in tests: a number, a
     /// `Duration`, or an [`Fsd`](crate::job::Fsd) of the settings.
+    ///
+    /// These seconds have to pass: a clock that is set does not shorten them, while [`at`](Self::at) follows the clock.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -54,13 +54,16 @@ impl<P: 'static> Remote<P> {
         seconds: impl IsSeconds,
         work: impl FnOnce(&mut P, Cx<'_, Later<P>>) + OwnsWhatItUses,
     ) -> Timer {
+        self.start_timer(TimerDue::After(seconds.into_secs()), work)
+    }
+
+    fn start_timer(
+        &self,
+        due: TimerDue,
+        work: impl FnOnce(&mut P, Cx<'_, Later<P>>) + OwnsWhatItUses,
+    ) -> Timer {
         let key = TimerKey::next();
-        let (seconds, work) = (seconds.into_secs(), call(work));
-        // Two steps, since only the manager's thread knows the host's time.
-        self.handle().work(RemoteWork::Call(Box::new(move |_, args| {
-            let at = args.host.now() + seconds;
-            args.host.push(Command::StartTimer { key, at, work });
-        })));
+        self.handle().commands(vec![Command::StartTimer { key, due, work: call(work) }]);
         Timer::new(key, self.handle().clone())
     }
 
@@ -113,7 +116,7 @@ impl<P: 'static> Ticker<P> {
     fn arm(self, args: &Args<'_>, at: Timestamp) {
         let key = self.key;
         let work = RemoteWork::Call(Box::new(move |plugin, args| self.tick(at, plugin, args)));
-        args.host.push(Command::StartTimer { key, at, work });
+        args.host.push(Command::StartTimer { key, due: TimerDue::At(at), work });
     }
 
     /// Runs the work that was due at `due`, and arms the timer again.
