@@ -160,7 +160,11 @@ fn start(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
     shepherd.jobs =
         unacknowledged::read(&shepherd.state_dir).into_iter().map(|job| (job.id, job)).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(shepherd.run(forked, listener, messages, Duration::from_millis(idle)))
+    // As a task of its own: to wake the future that blocks the thread takes a system call each time, to wake a task of the
+    // same thread none.
+    let idle = Duration::from_millis(idle);
+    let running = async { tokio::spawn(shepherd.run(forked, listener, messages, idle)).await };
+    runtime.block_on(running).map_err(io::Error::other)?
 }
 
 /// The command of this process with the argument that makes it a forker.

@@ -27,6 +27,7 @@ use super::super::pids::signals::signal_task;
 use super::forked_jobs::{ForkedJobs, ForkedTask};
 use super::progress::Progress;
 use super::request::{FileUse, ForkerReport, ForkerRequest, Spawn};
+use super::system::ChangedSignals;
 use super::{MOST_FILES, system, task};
 
 /// The longest body of a request. The system gives a program at most 6 MiB of arguments and environment, and JSON
@@ -53,7 +54,8 @@ pub(in crate::exec::shepherd) fn serve(control: StdUnixStream) -> io::Result<End
         // Caught and ignored: the shepherd ends all jobs on this signal, and needs their statuses.
         let _terminate = signal(SignalKind::terminate())?;
         let jobs = ForkedJobs::default();
-        let mut forker = ForkerProcess { control, jobs, listener: None, progress: None };
+        let signals = ChangedSignals::of_this_process();
+        let mut forker = ForkerProcess { control, jobs, signals, listener: None, progress: None };
         loop {
             tokio::select! {
                 _ = children.recv() => forker.reap().await?,
@@ -79,6 +81,7 @@ pub(in crate::exec::shepherd) fn serve(control: StdUnixStream) -> io::Result<End
 struct ForkerProcess {
     control: UnixStream,
     jobs: ForkedJobs,
+    signals: ChangedSignals,
     listener: Option<OwnedFd>,
     progress: Option<Progress>,
 }
@@ -195,7 +198,7 @@ impl ForkerProcess {
             return self.report(ForkerReport::NotForked { number, errno }).await;
         }
         let started = match report {
-            None => task::spawn(number, spawn, &theirs, progress),
+            None => task::spawn(number, spawn, &theirs, progress, &self.signals),
             Some(report) => system::fork(move || task::run(spawn, report, theirs)),
         };
         match started {

@@ -56,6 +56,28 @@ pub(super) fn fork(child: impl FnOnce() -> i32) -> io::Result<Pid> {
     }
 }
 
+/// The signals that this process handles or ignores.
+///
+/// A new process gives them their default actions. To ask for them once, when all handlers are set, saves some sixty
+/// system calls for each process.
+pub(super) struct ChangedSignals(Vec<c_int>);
+
+impl ChangedSignals {
+    /// To be called when this process changes no action any more.
+    pub(super) fn of_this_process() -> Self {
+        let is_changed = |signal: &c_int| {
+            // SAFETY: the call only fills in `action`, which is plain data. It fails for the two signals that the C library
+            // keeps for itself.
+            unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                libc::sigaction(*signal, null(), &raw mut action) == 0
+                    && action.sa_sigaction != libc::SIG_DFL
+            }
+        };
+        Self((1..=LAST_SIGNAL).filter(is_changed).collect())
+    }
+}
+
 /// What a new process executes, and how.
 pub(super) struct Program<'a> {
     pub(super) program: &'a CStr,
@@ -63,6 +85,7 @@ pub(super) struct Program<'a> {
     pub(super) env: &'a [CString],
     pub(super) directory: &'a CStr,
     pub(super) streams: &'a [(BorrowedFd<'a>, Standard)],
+    pub(super) signals: &'a ChangedSignals,
     /// Where the process writes its id, before anything else.
     pub(super) pid: PidPlace<'a>,
 }
@@ -171,8 +194,8 @@ impl Begun<'_> {
             if libc::chdir(program.directory.as_ptr()) < 0 {
                 return;
             }
-            for signal in 1..=LAST_SIGNAL {
-                libc::signal(signal, libc::SIG_DFL);
+            for signal in &program.signals.0 {
+                libc::signal(*signal, libc::SIG_DFL);
             }
             let mut none = MaybeUninit::uninit();
             libc::sigemptyset(none.as_mut_ptr());

@@ -24,7 +24,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use super::super::files::user_file::{for_task, open};
 use super::progress::Progress;
 use super::request::{FileUse, Spawn, Standard};
-use super::system::{self, Program, Unexecuted, close_others};
+use super::system::{self, ChangedSignals, Program, Unexecuted, close_others};
 use crate::open_files::OpenFiles;
 use crate::rlimits::RESOURCES;
 
@@ -41,6 +41,7 @@ pub(super) fn spawn(
     spawn: Spawn,
     files: &[(FileUse, OwnedFd)],
     progress: &Progress,
+    signals: &ChangedSignals,
 ) -> io::Result<Pid> {
     let mut variables = spawn.env;
     let mut streams = Vec::new();
@@ -62,7 +63,7 @@ pub(super) fn spawn(
     let start = |program: &CStr, args: &[CString]| {
         let (env, directory, streams) = (env.as_slice(), directory.as_c_str(), streams.as_slice());
         let pid = progress.pid_place();
-        let program = Program { program, args, env, directory, streams, pid };
+        let program = Program { program, args, env, directory, streams, signals, pid };
         let started = OpenFiles::of_this_process().lowered(|| system::spawn(&program))?;
         started.map_err(|Unexecuted { pid, error }| {
             // While the shepherd could take it for the task, it isn't reaped.
