@@ -90,6 +90,16 @@ pub fn shepherds_of(statedir: &Path) -> Vec<u32> {
     })
 }
 
+/// Returns the shepherds and forkers whose state is below this directory.
+pub fn all_shepherds(directory: &Path) -> Vec<u32> {
+    let directory = directory.as_os_str().as_bytes();
+    processes("cmdline", |content| {
+        let mut words = content.split(|byte| *byte == 0);
+        words.any(|word| word == b"__shepherd")
+            && words.next().is_some_and(|state| state.starts_with(directory))
+    })
+}
+
 /// Returns the processes whose file in `/proc` matches. An unreadable file belongs to another user's process.
 fn processes(file: &str, wanted: impl Fn(&[u8]) -> bool) -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();

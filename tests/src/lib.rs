@@ -3,6 +3,8 @@
 //! The tests use real processes, sockets and files. Each manager has a state directory of its own and is
 //! ended by its process id. [`leftovers`] removes what a test leaves behind.
 
+pub mod cable;
+pub mod chance;
 pub mod flux;
 pub mod leftovers;
 pub mod nodes;

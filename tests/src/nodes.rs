@@ -11,10 +11,14 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use tempfile::TempDir;
 
+use crate::cable::Cable;
 use crate::{Output, Process, clean, jobtap, run, serve, temporary, until};
 
 /// Puts the socket of a task, its standard input, where PMI has it.
 const WITH_PMI: &str = "exec 3<&0 </dev/null; PMI_FD=3 exec \"$@\"";
+
+/// The key under which the first task hands over its address.
+const ADDRESS: &str = "jobtap.address.0";
 
 /// The store of a step, and its barrier.
 #[derive(Default)]
@@ -22,10 +26,30 @@ struct Step {
     values: HashMap<String, String>,
     waiting: u32,
     passed: u64,
+    /// The cables by which the nodes reach the manager, by rank.
+    cables: HashMap<u32, Cable>,
+}
+
+impl Step {
+    /// The address of the manager for a node: that of a cable of its own.
+    fn address_for(&mut self, rank: u32) -> Option<String> {
+        let manager = self.values.get(ADDRESS)?.parse().ok()?;
+        let cable = match self.cables.get(&rank) {
+            Some(cable) => cable.clone(),
+            None => Cable::to(manager).ok()?,
+        };
+        let address = cable.address.to_string();
+        self.cables.insert(rank, cable);
+        Some(address)
+    }
 }
 
 /// Serves PMI to one task, as far as a launcher of MPI does.
-fn serve_pmi(stream: UnixStream, size: u32, step: &(Mutex<Step>, Condvar)) -> std::io::Result<()> {
+fn serve_pmi(
+    stream: UnixStream,
+    (rank, size): (u32, u32),
+    step: &(Mutex<Step>, Condvar),
+) -> std::io::Result<()> {
     let lock = || step.0.lock().unwrap_or_else(PoisonError::into_inner);
     let mut write = stream.try_clone()?;
     for line in BufReader::new(stream).lines() {
@@ -45,6 +69,10 @@ fn serve_pmi(stream: UnixStream, size: u32, step: &(Mutex<Step>, Condvar)) -> st
                 lock().values.insert(key, field("value").unwrap_or_default());
                 "cmd=put_result rc=0".to_owned()
             }
+            Some("get") if key == ADDRESS => match lock().address_for(rank) {
+                Some(value) => format!("cmd=get_result rc=0 value={value}"),
+                None => "cmd=get_result rc=-1 msg=no_address".to_owned(),
+            },
             Some("get") => match lock().values.get(&key) {
                 Some(value) => format!("cmd=get_result rc=0 value={value}"),
                 None => "cmd=get_result rc=-1 msg=key_not_found".to_owned(),
@@ -70,29 +98,42 @@ fn serve_pmi(stream: UnixStream, size: u32, step: &(Mutex<Step>, Condvar)) -> st
     Ok(())
 }
 
+/// The cables between the nodes of a step and their manager.
+pub struct Cables(Arc<(Mutex<Step>, Condvar)>);
+
 /// An instance of several nodes.
 pub struct Nodes {
-    /// The processes, by rank. Taken are those that have ended.
+    /// The processes, by rank.
     processes: Vec<Process>,
+    cables: Cables,
     uri: String,
     dir: TempDir,
 }
 
 impl Nodes {
-    /// Starts an instance with a node for each of these names, `n1` and so on.
+    /// Starts an instance of so many nodes, `n1` and so on.
     #[track_caller]
     pub fn start(size: u32) -> Self {
+        Self::start_with(size, "5s")
+    }
+
+    /// Starts an instance of so many nodes, which are lost when they are away for this time.
+    #[track_caller]
+    pub fn start_with(size: u32, grace: &str) -> Self {
         let dir = temporary();
         let state = dir.path().join("state");
         let names: Vec<String> = (1..=size).map(|number| format!("n{number}")).collect();
-        let processes = launch(&names, &["start", "-Stbon.torpid_max=5s"], |rank, command| {
+        let grace = format!("-Stbon.torpid_max={grace}");
+        let (processes, cables) = launch(&names, &["start", &grace], |rank, command| {
+            // So that what is left of the instance is known by it.
+            command.env("TMPDIR", dir.path());
             if rank == 0 {
                 command.arg("--state-dir").arg(&state);
             }
         });
         let socket = state.join("local-0");
         let uri = format!("local://{}", socket.display());
-        let nodes = Self { processes, uri, dir };
+        let nodes = Self { processes, cables, uri, dir };
         until("the manager listens", || nodes.jobtap("resource list -no {nnodes}").code == 0);
         nodes
     }
@@ -123,15 +164,25 @@ impl Nodes {
 
     /// Sends a signal to the process of a node.
     #[track_caller]
-    pub fn signal(&self, rank: usize, signal: &str) {
+    pub fn signal(&self, rank: u32, signal: &str) {
         let pid = self.pid(rank).to_string();
         run(Command::new("kill").args(["-s", signal, &pid])).ok();
     }
 
+    /// The cable between a node and the manager.
+    #[track_caller]
+    pub fn cable(&self, rank: u32) -> Cable {
+        let step = self.cables.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match step.cables.get(&rank) {
+            Some(cable) => cable.clone(),
+            None => panic!("rank {rank} has no cable"),
+        }
+    }
+
     /// The process of a node.
     #[track_caller]
-    pub fn pid(&self, rank: usize) -> u32 {
-        match self.processes.get(rank) {
+    pub fn pid(&self, rank: u32) -> u32 {
+        match self.processes.get(rank as usize) {
             Some(process) => process.id(),
             None => panic!("no rank {rank}"),
         }
@@ -140,16 +191,23 @@ impl Nodes {
     /// Kills the manager, and starts it again without the launcher.
     #[track_caller]
     pub fn restart_manager(&mut self) {
-        self.signal(0, "KILL");
+        self.kill(0);
         let mut command = clean(jobtap());
         command.arg("start").arg("--state-dir").arg(self.dir.path().join("state"));
+        command.env("TMPDIR", self.dir.path());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let next = serve(&mut command);
         if let Some(manager) = self.processes.first_mut() {
-            let _ = manager.wait();
-            *manager = next;
+            *manager = serve(&mut command);
         }
         until("the next manager listens", || self.jobtap("resource list -no {nnodes}").code == 0);
+    }
+
+    /// Kills the process of a node, unless it has ended, and waits for its end.
+    pub fn kill(&mut self, rank: u32) {
+        if let Some(process) = self.processes.get_mut(rank as usize) {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
     }
 
     /// Ends the instance, and returns the exit codes of its processes by rank.
@@ -166,11 +224,11 @@ impl Nodes {
 pub fn launch(
     names: &[String],
     words: &[&str],
-    with: impl Fn(usize, &mut Command),
-) -> Vec<Process> {
+    with: impl Fn(u32, &mut Command),
+) -> (Vec<Process>, Cables) {
     let size = u32::try_from(names.len()).unwrap_or(u32::MAX);
     let step: Arc<(Mutex<Step>, Condvar)> = Arc::default();
-    let start = |(rank, name): (usize, &String)| {
+    let start = |(rank, name): (u32, &String)| {
         let (task, launcher) = match UnixStream::pair() {
             Ok(pair) => pair,
             Err(error) => panic!("socketpair: {error}"),
@@ -186,8 +244,9 @@ pub fn launch(
             .stderr(Stdio::piped());
         let process = serve(&mut command);
         let step = Arc::clone(&step);
-        std::thread::spawn(move || serve_pmi(launcher, size, &step));
+        std::thread::spawn(move || serve_pmi(launcher, (rank, size), &step));
         process
     };
-    names.iter().enumerate().map(start).collect()
+    let processes = (0..).zip(names).map(start).collect();
+    (processes, Cables(step))
 }

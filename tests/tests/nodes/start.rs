@@ -9,7 +9,7 @@ use jobtap_tests::{clean, jobtap, run};
 #[test]
 fn two_tasks_on_one_host_are_refused() {
     let names = ["n1", "n2", "n1"].map(str::to_owned);
-    let mut all = launch(&names, &["start", "true"], |_, _| {});
+    let (mut all, _) = launch(&names, &["start", "true"], |_, _| {});
     let mut first = all.remove(0);
     let mut said = String::new();
     first.stderr.take().unwrap().read_to_string(&mut said).unwrap();
@@ -22,6 +22,7 @@ fn the_program_of_the_first_task_runs_on_the_nodes_of_all() {
     let names = ["n1", "n2"].map(str::to_owned);
     let words = ["start", "jobtap", "run", "-N2", "-n2", "sh", "-c", "exit 3"];
     let codes: Vec<_> = launch(&names, &words, |_, _| {})
+        .0
         .into_iter()
         .map(|mut process| process.wait().unwrap().code())
         .collect();

@@ -8,9 +8,8 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, SystemTime};
 
+use jobtap_tests::chance::{Random, number};
 use jobtap_tests::leftovers::{parent, shepherds_of};
 use jobtap_tests::{Manager, jobtap, run, temporary, until};
 
@@ -19,26 +18,6 @@ const FEW: u32 = 9;
 
 /// The number of jobs in one submission.
 const JOBS: u32 = 12;
-
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok().map(|text| text.parse().unwrap())
-}
-
-/// A pseudo-random generator (xorshift) whose sequence a seed repeats.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        for shift in [13, -7, 17] {
-            self.0 ^= if shift > 0 { self.0 << shift } else { self.0 >> -shift };
-        }
-        self.0 % limit
-    }
-
-    fn pause(&mut self, milliseconds: u64) {
-        sleep(Duration::from_millis(self.below(milliseconds)));
-    }
-}
 
 /// A submission that goes on while its manager is killed, and writes the ids that it has received.
 struct Submission(Child);
@@ -120,20 +99,17 @@ fn count(runs: &Path) -> BTreeMap<String, u32> {
 #[test]
 fn kills_make_no_job_run_twice_or_vanish() {
     let kills = number("KILLS").map_or(FEW, |kills| kills.try_into().unwrap());
-    let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-    let seed = number("SEED").unwrap_or(clock.subsec_nanos().into()).max(1);
-    println!("SEED={seed}");
-    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let mut random = Random::from_seed();
     let directory = temporary();
     let (runs, ids) = (directory.path().join("runs"), directory.path().join("ids"));
     let told = File::create(&ids).unwrap();
     let mut m = Manager::start(jobtap());
     let mut killed = BTreeMap::new();
     for _ in 0..kills {
-        let pause = ["0", "0.05", "0.3"][usize::try_from(random.below(3)).unwrap()];
+        let pause = random.one_of(&["0", "0.05", "0.3"]);
         let submission = Submission::new(&m, &told, &runs, pause);
         random.pause(700);
-        let victim = Victim::EACH[usize::try_from(random.below(6)).unwrap()];
+        let victim = random.one_of(&Victim::EACH);
         *killed.entry(victim).or_insert(0) += 1;
         let pids = victim.find_processes(&m.statedir);
         if victim.is_manager() && victim != Victim::Manager {

@@ -2,6 +2,7 @@
 
 mod broker;
 mod enclosing;
+mod engine;
 mod launcher;
 mod node;
 mod service;
@@ -28,6 +29,7 @@ use tokio::time::timeout;
 
 use self::broker::{TestOptions, broker_attributes};
 use self::enclosing::{Enclosing, Expiration};
+use self::engine::Engine;
 use self::launcher::Place;
 use self::service::ServiceManager;
 use self::signals::Signals;
@@ -102,6 +104,9 @@ pub(crate) struct StartArgs {
     /// that no job starts
     #[arg(short = 'r', long, value_name = "TARGET", num_args = 0..=1, default_missing_value = "", require_equals = true)]
     recovery: Option<String>,
+    /// In a script of an allocation: start an instance of all of its nodes
+    #[arg(long, value_name = "ENGINE", conflicts_with_all = ["test_size", "test_hosts"])]
+    nodes: Option<Engine>,
     #[command(flatten)]
     test: TestOptions,
     /// State directory; without it, the state is temporary
@@ -156,7 +161,14 @@ pub(crate) fn run(args: StartArgs) -> ExitCode {
     let checked = stderr::check_format().map_err(CliError::failure);
     // While no other descriptor can have its number.
     let pmi = launcher::take_descriptor();
-    let result = checked.and_then(|()| session::block_on(start(args, pmi)));
+    let launched = || match args.nodes {
+        Some(engine) if !args.noexec => {
+            engine::start_on_all(engine, pmi.is_some(), args.command.is_empty())
+        }
+        _ => Ok(()),
+    };
+    let launched = checked.and_then(|()| launched());
+    let result = launched.and_then(|()| session::block_on(start(args, pmi)));
     if let Err(error) = &result
         && !error.text.is_empty()
     {
