@@ -43,6 +43,75 @@ fn srun_makes_an_instance_of_its_nodes() {
     assert!(refused.stderr.contains("offers no PMI"), "{refused:?}");
 }
 
+#[test]
+#[allow(clippy::print_stdout)]
+fn a_batch_script_of_slurm_starts_an_instance_of_its_nodes() {
+    let slurm = Installation::system();
+    if let Some(what) = slurm.missing() {
+        return println!("skipped: no {what}");
+    }
+    let slurm = Slurm::of_four_nodes(&slurm);
+    let directory = script();
+    let (batch, output) = (directory.path().join("batch"), directory.path().join("output"));
+    // The script asks for more tasks than nodes: that is what its programs want, and not how many instances there are.
+    let text = format!(
+        "#!/bin/sh\n#SBATCH -N4 -n8 -c1\n\
+         {} start --nodes=auto sh {}\necho \"ended: $?\"\n",
+        jobtap().display(),
+        directory.path().join("script").display()
+    );
+    std::fs::write(&batch, text).unwrap();
+    let (output_option, batch) = (format!("-o{}", output.display()), batch.display().to_string());
+    let submitted = slurm.client("sbatch", &["--wait", &output_option, &batch]);
+    let printed = std::fs::read_to_string(&output).unwrap_or_default();
+    assert_eq!(submitted.code, 0, "{submitted:?}: {printed}");
+    assert_eq!(sorted(&printed), ["ended: 0", "n1 0", "n2 1", "n3 2", "n4 3"], "{printed}");
+}
+
+/// A `flux` that gives each task of a job a host name of its own, and is the real one else.
+const FLUX_WITH_HOSTS: &str = r#"#!/bin/sh
+[ "$1" = run ] || exec "$FLUX" "$@"
+shift
+options=run
+while [ "${1#-}" != "$1" ]; do
+    options="$options $1"
+    shift
+done
+exec "$FLUX" $options unshare --uts sh -c 'hostname "n$PMI_RANK"; exec "$@"' sh "$@"
+"#;
+
+#[test]
+#[allow(clippy::print_stdout)]
+fn a_script_of_flux_starts_an_instance_of_its_nodes() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let Some(flux) = flux() else { return };
+    if run(Command::new("unshare").args(["--uts", "true"])).code != 0 {
+        return println!("skipped: the system lets nobody give names to hosts");
+    }
+    let directory = script();
+    let wrapper = directory.path().join("flux");
+    std::fs::write(&wrapper, FLUX_WITH_HOSTS).unwrap();
+    std::fs::set_permissions(&wrapper, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut instance = clean(&flux);
+    let path = std::env::var("PATH").unwrap_or_default();
+    // Flux puts its own directory first.
+    let line = "PATH=$0:$PATH; export PATH; exec \"$1\" start --nodes=auto sh \"$0/script\"";
+    instance.args(["start", "-s", "4", "sh", "-c", line]).arg(directory.path()).arg(jobtap());
+    let printed = run(instance.env("FLUX", &flux).env("PATH", path));
+    assert_eq!(sorted(&printed.stdout), ["n0 0", "n1 1", "n2 2", "n3 3"], "{printed:?}");
+}
+
+#[test]
+fn nodes_are_refused_where_there_is_no_allocation() {
+    let mut start = clean(jobtap());
+    for name in ["SLURM_JOB_ID", "FLUX_URI", "FLUX_JOB_ID", "SLURM_STEP_ID"] {
+        start.env_remove(name);
+    }
+    let refused = run(start.args(["start", "--nodes=auto", "true"]));
+    let begins = "jobtap-start: --nodes=auto: this is no script in an allocation";
+    assert!(refused.code == 1 && refused.stderr.starts_with(begins), "{refused:?}");
+}
+
 /// Runs a launcher's tasks as if each were on a host of its own, which the system has to allow.
 fn on_hosts_of_their_own<'c>(launcher: &'c mut Command, script: &Path) -> &'c mut Command {
     let hosts = "hostname \"n$PMI_RANK\"; exec \"$@\"";

@@ -86,13 +86,23 @@ fn launcher(
         }
         return Ok(line);
     }
-    let nodes = ["SLURM_JOB_NUM_NODES", "SLURM_NNODES"].into_iter().find_map(variable);
+    let nodes = ["SLURM_JOB_NUM_NODES", "SLURM_NNODES"].into_iter().find_map(&variable);
     let nodes = nodes.unwrap_or_else(|| "1".to_owned());
-    let mut line = words(&["srun", "--overlap", "--whole", "--mpi=pmi2", "--cpu-bind=none"]);
+    let mut line = words(&["srun", "--overlap", "--mpi=pmi2", "--unbuffered"]);
     line.extend([format!("--nodes={nodes}"), format!("--ntasks={nodes}")]);
-    line.extend(words(&["--ntasks-per-node=1", "--unbuffered"]));
+    line.push("--ntasks-per-node=1".to_owned());
+    // All processors of a node, and not the one that Slurm gives a task by default.
+    match variable("SLURM_JOB_CPUS_PER_NODE").as_deref().and_then(same_on_all) {
+        Some(cpus) => line.push(format!("--cpus-per-task={cpus}")),
+        None => line.extend(words(&["--whole", "--cpu-bind=none"])),
+    }
     line.push(if terminal { "--pty" } else { "--input=0" }.to_owned());
     Ok(line)
+}
+
+/// The number of processors, if all nodes have as many: `16(x4)`.
+fn same_on_all(cpus: &str) -> Option<u32> {
+    cpus.split_once("(x").map_or(cpus, |(each, _)| each).parse().ok()
 }
 
 fn no_allocation(engine: Engine) -> String {
@@ -153,11 +163,22 @@ mod tests {
 
     #[test]
     fn a_script_of_slurm_starts_one_process_on_each_node() {
-        let set = [("SLURM_JOB_ID", "7"), ("SLURM_JOB_NUM_NODES", "4"), ("SLURM_NTASKS", "32")];
-        let expected = "srun --overlap --whole --mpi=pmi2 --cpu-bind=none --nodes=4 --ntasks=4 --ntasks-per-node=1 \
-                        --unbuffered --input=0";
-        for engine in [Engine::Slurm, Engine::Auto] {
-            assert_eq!(line(engine, &set).as_deref(), Ok(expected));
+        let begin =
+            "srun --overlap --mpi=pmi2 --unbuffered --nodes=4 --ntasks=4 --ntasks-per-node=1";
+        for (cpus, options) in [
+            ("16(x4)", "--cpus-per-task=16"),
+            ("8", "--cpus-per-task=8"),
+            ("16(x2),8(x2)", "--whole --cpu-bind=none"),
+        ] {
+            let set = [
+                ("SLURM_JOB_ID", "7"),
+                ("SLURM_JOB_NUM_NODES", "4"),
+                ("SLURM_JOB_CPUS_PER_NODE", cpus),
+            ];
+            for engine in [Engine::Slurm, Engine::Auto] {
+                let expected = format!("{begin} {options} --input=0");
+                assert_eq!(line(engine, &set), Ok(expected));
+            }
         }
     }
 
