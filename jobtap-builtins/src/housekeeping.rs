@@ -98,7 +98,7 @@ impl Housekeeping {
             .env("FLUX_JOB_ID", id.as_u64().to_string())
             .env("FLUX_JOB_RANKS", ranks.to_string());
         let pending = ranks.iter().map(|rank| {
-            let process = process.clone().env("JOBTAP_RANK", rank.to_string());
+            let process = process.clone().on_rank(rank);
             let mut child = self.remote.start_process_with(process, self.logger(id, rank));
             let (signals, remote) = (child.signals(), self.remote.clone());
             self.remote.spawn(async move {

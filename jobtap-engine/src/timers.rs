@@ -80,7 +80,7 @@ impl Timers {
     pub(super) fn went_forward(&mut self, effects: &mut Effects, by: f64) {
         for (id, set) in &mut self.set {
             if let Some(passed) = &mut set.passed {
-                *passed = *passed + by;
+                *passed += by;
                 effects.after.push(Effect::Timer { id: *id, at: *passed });
             }
         }

@@ -114,12 +114,13 @@ impl Nodes {
     /// Starts an instance of so many nodes, `n1` and so on.
     #[track_caller]
     pub fn start(size: u32) -> Self {
-        Self::start_with(size, "5s")
+        Self::start_with(size, "5s", &[])
     }
 
-    /// Starts an instance of so many nodes, which are lost when they are away for this time.
+    /// Starts an instance of so many nodes, which are lost when they are away for this time, with these options of its
+    /// manager.
     #[track_caller]
-    pub fn start_with(size: u32, grace: &str) -> Self {
+    pub fn start_with(size: u32, grace: &str, options: &[&str]) -> Self {
         let dir = temporary();
         let state = dir.path().join("state");
         let names: Vec<String> = (1..=size).map(|number| format!("n{number}")).collect();
@@ -128,7 +129,7 @@ impl Nodes {
             // So that what is left of the instance is known by it.
             command.env("TMPDIR", dir.path());
             if rank == 0 {
-                command.arg("--state-dir").arg(&state);
+                command.arg("--state-dir").arg(&state).args(options);
             }
         });
         let socket = state.join("local-0");

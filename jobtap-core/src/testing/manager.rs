@@ -282,7 +282,7 @@ impl TestManager {
     /// manager.assert_state(job, State::Inactive);
     /// ```
     pub fn set_clock_forward(&mut self, seconds: f64) {
-        self.now = self.now + seconds;
+        self.now += seconds;
         self.input(Input::WentForward { by: seconds });
         self.advance(0.0);
     }

@@ -37,7 +37,6 @@ mod http;
 mod lifecycle;
 pub mod log;
 mod plugin_threads;
-mod processes;
 mod records;
 mod request_parts;
 pub mod resources;

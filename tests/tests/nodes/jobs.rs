@@ -127,3 +127,60 @@ fn tasks_of_all_nodes_reach_the_manager() {
     assert_eq!(sorted(&printed.stdout), ["from 0", "from 1"], "{printed:?}");
     assert_eq!(nodes.jobtap("jobs -a --count=99 -no {id}").ok().lines().count(), 3);
 }
+
+#[test]
+fn the_prolog_and_the_epilog_of_a_job_run_on_each_of_its_nodes() {
+    let directory = jobtap_tests::temporary();
+    let ran = directory.path().join("ran");
+    // The node's own process knows its name by the launcher.
+    let command = |what: &str| {
+        let line = format!(
+            "echo {what} $JOBTAP_RANK $SLURMD_NODENAME >>{}; exit $((JOBTAP_RANK == 9))",
+            ran.display()
+        );
+        format!("job-manager.{what}.command=[\"sh\", \"-c\", \"{line}\"]")
+    };
+    let (prolog, epilog) = (command("prolog"), command("epilog"));
+    let options = [
+        "--conf=job-manager.plugins=[{load=\"perilog\"}]",
+        "--conf",
+        &prolog,
+        "--conf=job-manager.prolog.per-rank=true",
+        "--conf",
+        &epilog,
+        "--conf=job-manager.epilog.per-rank=true",
+    ];
+    let nodes = Nodes::start_with(3, "5s", &options);
+    assert_eq!(nodes.jobtap("run -N3 -n3 true").code, 0);
+    let id = nodes.jobtap("submit --requires=rank:1 true").ok();
+    nodes.jobtap(&format!("job wait-event {id} clean")).ok();
+    let ran = std::fs::read_to_string(&ran).unwrap();
+    let mut ran: Vec<&str> = ran.lines().collect();
+    ran.sort_unstable();
+    let expected = [
+        "epilog 0 n1",
+        "epilog 1 n2",
+        "epilog 1 n2",
+        "epilog 2 n3",
+        "prolog 0 n1",
+        "prolog 1 n2",
+        "prolog 1 n2",
+        "prolog 2 n3",
+    ];
+    assert_eq!(ran, expected);
+}
+
+#[test]
+fn a_prolog_that_fails_on_a_node_drains_that_node() {
+    let options = [
+        "--conf=job-manager.plugins=[{load=\"perilog\"}]",
+        "--conf=job-manager.prolog.command=[\"sh\", \"-c\", \"echo cannot mount >&2; [ $SLURMD_NODENAME != n2 ]\"]",
+        "--conf=job-manager.prolog.per-rank=true",
+    ];
+    let nodes = Nodes::start_with(3, "5s", &options);
+    let failed = nodes.jobtap("run -N3 -n3 true");
+    assert_ne!(failed.code, 0);
+    assert_eq!(nodes.jobtap("resource drain -no {nodelist}").ok(), "n2");
+    let log = nodes.jobtap("dmesg").ok();
+    assert!(log.contains("n2") && log.contains("cannot mount"), "{log}");
+}

@@ -29,7 +29,6 @@ use crate::daemon::execution::{self, Execution};
 use crate::daemon::log::Log;
 use crate::daemon::plugin_threads::blocking::BlockingThreads;
 use crate::daemon::plugin_threads::futures::FutureThreads;
-use crate::daemon::processes::Processes;
 use crate::daemon::records::Records;
 use crate::daemon::request_parts::{RequestParts, ShutdownRequest};
 use crate::daemon::resources::{self, Inventory};
@@ -41,6 +40,7 @@ use crate::daemon::writes;
 use crate::daemon::writes::effects::Effector;
 use crate::exec::nodes::{NodesExecutor, OWN_NODE};
 use crate::exec::{Executor, ExecutorReport, LocalConfig, LocalExecutor, NodeChange};
+use crate::processes::Processes;
 use crate::store::{
     CommitTimes, Committer, EmbeddedStore, GuestFiles, Reserve, SpaceCheck, Store, StoreError,
     StoreSettings,
@@ -71,7 +71,10 @@ pub(super) fn start_threads(
 ) -> Result<(JoinHandle<()>, Arc<RequestParts>), StartError> {
     let owner = Uid::new(rustix::process::geteuid().as_raw());
     let (inventory, nodes) = match open_nodes(options, uri)? {
-        Some((executor, inventory)) => (inventory, Some(executor)),
+        Some((executor, inventory)) => {
+            plugin_runtime.processes.pass_on(executor.plugin_processes());
+            (inventory, Some(executor))
+        }
         None => {
             let (config, given) = (&options.config, options.given.as_ref());
             (resources::discover(config, &options.test_size, given)?, None)

@@ -28,13 +28,13 @@ use super::config::current::ConfigCall;
 use super::config::http::HttpSettings;
 use super::engine::answered;
 use super::http::HttpListener;
-use super::processes::Processes;
 use super::request_parts::RequestParts;
 use super::resources::ResourceError;
 use super::server;
 use super::unix_socket::{listen, remove_socket};
 use crate::archive::{self, ArchiveError};
 use crate::open_files::OpenFiles;
+use crate::processes::Processes;
 use crate::rpc::uri;
 use crate::stderr;
 

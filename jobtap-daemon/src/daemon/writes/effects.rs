@@ -14,10 +14,10 @@ use crate::daemon::execution::Execution;
 use crate::daemon::failure::Failure;
 use crate::daemon::plugin_threads::blocking::BlockingThreads;
 use crate::daemon::plugin_threads::futures::FutureThreads;
-use crate::daemon::processes::Processes;
 use crate::daemon::records::Records;
 use crate::daemon::watchers::hub::Hub;
 use crate::daemon::watchers::journal::JournalWatchers;
+use crate::processes::Processes;
 use crate::users;
 
 /// The parts of the manager that effects go to.

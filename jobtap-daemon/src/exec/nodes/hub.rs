@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use jobtap_core::engine::ExecEvent;
 use jobtap_core::engine::parts::{Begin, Parts};
+use jobtap_core::host::{PluginKey, ProcessCommand};
 use jobtap_core::job::JobId;
 use jobtap_core::resource::Idset;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
@@ -18,6 +19,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::message::{Connection, Message, other_program};
 use super::outputs::Outputs;
+use super::plugin_processes::{Ordered, refuse};
 use super::wire::{Frame, FromNode, NodeInfo, ToNode, node_line, to_shepherd};
 use crate::exec::local::OpenJob;
 use crate::exec::protocol::{
@@ -63,6 +65,8 @@ pub(super) enum Request {
     GoOn,
     Start(Box<StartJob>),
     Command(JobCommand),
+    /// A command about a process of a plugin.
+    Process(PluginKey, ProcessCommand),
     /// Let all shepherds exit as soon as they hold no job.
     Shutdown {
         done: StdSender<()>,
@@ -157,6 +161,8 @@ struct Node {
     held: Option<Vec<HeldJob>>,
     /// Commands that came while it was away, in their order.
     queued: Vec<Vec<u8>>,
+    /// The processes of plugins here.
+    processes: Ordered,
 }
 
 enum Link {
@@ -168,7 +174,8 @@ enum Link {
 impl Node {
     fn new(info: NodeInfo, link: Link) -> Self {
         let (away, held, queued) = (Some(Instant::now()), None, Vec::new());
-        Self { info, link, away, open: BTreeMap::new(), held, queued }
+        let (open, processes) = Default::default();
+        Self { info, link, away, open, held, queued, processes }
     }
 
     fn send(&self, line: Vec<u8>) {
@@ -314,6 +321,7 @@ impl Hub {
             Request::GoOn => self.go_on(),
             Request::Start(job) => self.start(*job),
             Request::Command(command) => self.command(command),
+            Request::Process(plugin, command) => self.process(plugin, command),
             Request::Shutdown { done } => {
                 let kill = KillPolicy::default();
                 for node in self.nodes.values() {
@@ -329,6 +337,37 @@ impl Hub {
                 self.shutdown = Some(done);
                 self.note_end();
             }
+        }
+    }
+
+    fn process(&mut self, plugin: PluginKey, command: ProcessCommand) {
+        let rank = match &command {
+            ProcessCommand::Run { process, .. } => process.rank,
+            ProcessCommand::Signal { key, .. } => {
+                let found = self.nodes.iter().find(|(_, node)| node.processes.knows(*key));
+                found.map(|(rank, _)| *rank)
+            }
+            ProcessCommand::KillAll => {
+                for node in self.nodes.values_mut() {
+                    let lines = node.processes.command(plugin, ProcessCommand::KillAll);
+                    // A node that is away is told when it is back.
+                    lines.into_iter().filter(|_| node.is_ready()).for_each(|line| node.send(line));
+                }
+                return;
+            }
+        };
+        match rank.and_then(|rank| self.nodes.get_mut(&rank)) {
+            Some(node) if matches!(node.link, Link::Lost) => {
+                refuse(command, &format!("rank {} ({}) is lost", node.info.rank, node.info.host));
+            }
+            Some(node) => {
+                for line in node.processes.command(plugin, command) {
+                    if node.is_ready() {
+                        node.send(line);
+                    }
+                }
+            }
+            None => refuse(command, "there is no such node"),
         }
     }
 
@@ -693,6 +732,7 @@ impl Hub {
             self.complete();
         }
         let Some(node) = self.nodes.get_mut(&rank) else { return };
+        node.processes.resume().into_iter().for_each(|line| node.send(line));
         // Jobs whose parts are over are kept until their jobs are, and those of the last manager until this one has started
         // them again.
         let is_kept = |job: &HeldJob| {
@@ -768,6 +808,13 @@ impl Hub {
                     }
                 }
             }
+            Ok(FromNode::Process { seq, key, happening }) => {
+                if let Some(node) = self.nodes.get_mut(&rank)
+                    && let Some(line) = node.processes.take(seq, key, happening)
+                {
+                    node.send(line);
+                }
+            }
             Ok(FromNode::Pong) => {}
             Ok(FromNode::Join { .. } | FromNode::Client { .. }) | Err(_) => self.cut(rank),
         }
@@ -834,6 +881,7 @@ impl Hub {
         // What it still has when it is back is ended, and not continued.
         node.held = Some(Vec::new());
         let reason = format!("no connection for {} s", self.grace.as_secs());
+        node.processes.lose(&format!("rank {rank} ({}) is lost: {reason}", node.info.host));
         // First, so that the jobs end by this reason.
         self.flush();
         self.tell(ExecutorReport::Node { rank, change: NodeChange::Lost { reason } });

@@ -13,6 +13,7 @@
 //! | `outputs` | the output of jobs, collected from the nodes |
 //! | `hub` | the loop that owns all of it |
 //! | `node` | a node's side |
+//! | `plugin_processes`, `node_processes` | the processes of plugins on nodes: the manager's and the node's side |
 //! | `relay` | clients on nodes |
 //! | `saved` | what a manager needs after `kill -9` |
 //!
@@ -25,7 +26,9 @@ mod identity;
 mod instance;
 mod message;
 mod node;
+mod node_processes;
 mod outputs;
+mod plugin_processes;
 mod relay;
 pub mod saved;
 #[cfg(test)]
@@ -39,7 +42,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use jobtap_core::host::{PluginKey, ProcessCommand};
+use tokio::sync::mpsc::{UnboundedSender, WeakUnboundedSender, unbounded_channel};
 
 pub use self::channel::own_address;
 use self::hub::{Complete, Hub, Joining, Own, Request, missing};
@@ -133,6 +137,17 @@ impl NodesExecutor {
         self.request(Request::Begin(Box::new(report)));
     }
 
+    /// Returns a function that takes commands about processes of plugins on nodes. It doesn't keep the executor alive.
+    pub fn plugin_processes(&self) -> impl Fn(PluginKey, ProcessCommand) + Send + Sync + 'static {
+        let requests = self.requests.as_ref().map(UnboundedSender::downgrade);
+        move |plugin, command| {
+            // Once the executor is gone, the dropped command tells the plugin so.
+            if let Some(requests) = requests.as_ref().and_then(WeakUnboundedSender::upgrade) {
+                let _ = requests.send(Request::Process(plugin, command));
+            }
+        }
+    }
+
     fn wait_for_all(
         &self,
         nodes: &Nodes,
@@ -185,7 +200,7 @@ async fn serve_own(
     loop {
         let (here, there) = tokio::io::duplex(1 << 18);
         let hub_side = channel::serve_own(here, inbox.clone());
-        let node_side = node::serve(there, &info, &config);
+        let node_side = node::serve(there, &info, &config, None);
         let (ended, ()) = tokio::join!(node_side, hub_side);
         if !matches!(ended, Ok(node::End::Cut(_))) {
             return;

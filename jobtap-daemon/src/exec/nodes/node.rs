@@ -21,6 +21,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, tim
 
 use super::dial::Manager;
 use super::identity::{Identity, IdentityError};
+use super::node_processes::NodeProcesses;
 use super::relay;
 use super::wire::{self, Frame, FromNode, NodeInfo, ToNode, VERSION, node_line, to_shepherd};
 use crate::exec::local::{LocalConfig, find_or_start};
@@ -115,10 +116,12 @@ async fn stay_connected(
 ) -> Result<(), NodeError> {
     let address = manager.address;
     let mut since = Instant::now();
+    let processes = NodeProcesses::new(info.uri.as_deref().unwrap_or_default());
+    let _closed = Closed(&processes);
     loop {
         let ended = match timeout(JOINING, manager.connect()).await {
             Ok(Ok(stream)) => {
-                let end = serve(stream, info, config).await?;
+                let end = serve(stream, info, config, Some(&processes)).await?;
                 since = Instant::now();
                 end
             }
@@ -140,6 +143,7 @@ pub(super) async fn serve(
     stream: impl AsyncRead + AsyncWrite + Send + 'static,
     info: &NodeInfo,
     config: &LocalConfig,
+    processes: Option<&NodeProcesses>,
 ) -> Result<End, NodeError> {
     let (read, mut write) = tokio::io::split(stream);
     let mut read = BufReader::new(Box::pin(read));
@@ -175,6 +179,7 @@ pub(super) async fn serve(
         tails: BTreeMap::new(),
         write,
         shepherd,
+        processes: processes.cloned(),
         ending: false,
         _readers: Readers(readers),
     };
@@ -187,6 +192,23 @@ async fn connect_shepherd(config: &LocalConfig) -> io::Result<UnixStream> {
         spawn_blocking(move || find_or_start(&config)).await.map_err(io::Error::other)??;
     stream.set_nonblocking(true)?;
     UnixStream::from_std(stream)
+}
+
+/// Ends the processes of plugins when the node ends.
+struct Closed<'a>(&'a NodeProcesses);
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// Waits until something has happened to a process.
+async fn has_news(processes: &Option<NodeProcesses>) {
+    match processes {
+        Some(processes) => processes.has_news().await,
+        None => pending().await,
+    }
 }
 
 /// Reading is not part of the loop below, since a read that is given up in the middle of a line loses it.
@@ -230,6 +252,8 @@ struct Relay<S> {
     tails: BTreeMap<JobId, Tail>,
     write: WriteHalf<S>,
     shepherd: tokio::net::unix::OwnedWriteHalf,
+    /// Those of plugins; on the manager's own node, the manager has them.
+    processes: Option<NodeProcesses>,
     /// Whether the instance ends: the shepherd then exits, too.
     ending: bool,
     _readers: Readers,
@@ -266,6 +290,7 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Relay<S> {
                     None if self.ending => return End::Instance,
                     None => Err(io::Error::other("the shepherd has ended")),
                 },
+                () = has_news(&self.processes) => self.send_news().await,
                 _ = look.tick(), if !self.tails.is_empty() => self.send_outputs().await,
                 () = sleep_until(heard + SILENCE) => Err(io::ErrorKind::TimedOut.into()),
             };
@@ -284,6 +309,26 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Relay<S> {
                 self.tails.remove(&id);
                 // The manager has all of it.
                 self.files.remove(id.as_u64());
+            }
+            ToNode::Run { key, order } => {
+                if let Some(processes) = &self.processes {
+                    processes.run(key, order);
+                }
+            }
+            ToNode::SignalProcess { key, signum } => {
+                if let Some(processes) = &self.processes {
+                    processes.signal(key, signum);
+                }
+            }
+            ToNode::Processes { seen, keys } => {
+                if let Some(processes) = &self.processes {
+                    processes.keep(seen, &keys);
+                }
+            }
+            ToNode::Seen { seq } => {
+                if let Some(processes) = &self.processes {
+                    processes.confirm(seq);
+                }
             }
             ToNode::Ping => self.send(&node_line(&FromNode::Pong)).await?,
             ToNode::End => self.ending = true,
@@ -308,6 +353,15 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Relay<S> {
             next = if text.len() < CHUNK { more.try_recv().ok() } else { None };
         }
         self.send(&text).await
+    }
+
+    /// Says what has happened to processes.
+    async fn send_news(&mut self) -> io::Result<()> {
+        let news = self.processes.as_ref().map(NodeProcesses::news).unwrap_or_default();
+        if news.is_empty() {
+            return Ok(());
+        }
+        self.send(&news).await
     }
 
     async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {

@@ -4,7 +4,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use jobtap_core::engine::ExecEvent;
-use jobtap_core::job::JobId;
+use jobtap_core::host::{PluginKey, ProcessAnswer, ProcessCommand, ProcessKey};
+use jobtap_core::job::{JobId, WaitStatus};
+use jobtap_core::plugin::{Process, ProcessEnd, ProcessResult};
 use jobtap_core::resource::Idset;
 use tokio::io::{AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 use tokio::sync::mpsc::UnboundedSender;
@@ -14,6 +16,7 @@ use super::channel::serve_own;
 use super::hub::{Hub, Joining, Own, Request};
 use super::message::Message;
 use super::outputs::Outputs;
+use super::plugin_processes::Happening;
 use super::wire::{Frame, FromNode, NodeInfo, ToNode, VERSION, node_line, read, to_shepherd};
 use crate::exec::protocol::{ShepherdMessage, ShepherdRequest, decode_request, encode};
 use crate::exec::{ExecutorReport, HeldJob, JobCommand, NodeChange, NodeTasks, StartJob};
@@ -150,6 +153,7 @@ impl Node {
         assert!(matches!(node.next_request().await, Some(ShepherdRequest::Hello { .. })));
         assert_eq!(node.next_request().await, Some(ShepherdRequest::List));
         node.say(&ShepherdMessage::List { jobs: held.to_vec() }).await;
+        assert!(matches!(node.next_node().await, Some(ToNode::Processes { .. })));
         node
     }
 
@@ -448,4 +452,74 @@ async fn a_node_that_can_not_be_one_is_refused_in_words() {
     }
     assert!(matches!(bench.joining.try_recv(), Ok(Joining::Joined(0))));
     assert!(matches!(bench.joining.try_recv(), Ok(Joining::Refused(_))));
+}
+
+/// Runs a process on rank 1, and returns its end.
+fn run_process(bench: &Bench, key: u64) -> impl Future<Output = ProcessResult> + use<> {
+    let (answer, end) = ProcessAnswer::pair();
+    let process = Process::new("prolog").on_rank(1);
+    let run = ProcessCommand::Run { key: ProcessKey(key), process, lines: None, answer };
+    bench.requests.send(Request::Process(PluginKey(3), run)).ok().unwrap();
+    end
+}
+
+fn ended(seq: u64, key: u64) -> Vec<u8> {
+    let happening = Happening::of_end(Ok(ProcessEnd::new(WaitStatus(0)).stdout("done")));
+    node_line(&FromNode::Process { seq, key, happening })
+}
+
+fn started(seq: u64, key: u64) -> Vec<u8> {
+    node_line(&FromNode::Process { seq, key, happening: Happening::Started })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_of_a_plugin_runs_on_its_node_and_its_end_is_confirmed() {
+    let (bench, mut nodes) = Bench::with_nodes(2).await;
+    let end = run_process(&bench, 5);
+    let Some(ToNode::Run { key: 5, .. }) = nodes[1].next_node().await else { panic!("no order") };
+    assert_eq!(nodes[0].next_node().await, None);
+    nodes[1].send(&started(1, 5)).await;
+    assert_eq!(nodes[1].next_node().await, Some(ToNode::Seen { seq: 1 }));
+    nodes[1].send(&ended(2, 5)).await;
+    assert_eq!(nodes[1].next_node().await, Some(ToNode::Seen { seq: 2 }));
+    assert_eq!(end.await.unwrap().stdout, b"done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cut_neither_loses_a_process_nor_runs_it_twice() {
+    let (bench, mut nodes) = Bench::with_nodes(2).await;
+    let (first, second) = (run_process(&bench, 5), run_process(&bench, 6));
+    assert!(matches!(nodes[1].next_node().await, Some(ToNode::Run { key: 5, .. })));
+    nodes[1].send(&started(1, 5)).await;
+    settle().await;
+    // The node has not read the second order, and the end of the first has not arrived.
+    drop(nodes.pop());
+    settle().await;
+    let mut node = Node::connect(&bench, VERSION, info(1)).await;
+    assert_eq!(node.next_node().await, Some(ToNode::Welcome));
+    let _ = (node.next_request().await, node.next_request().await);
+    node.say(&ShepherdMessage::List { jobs: Vec::new() }).await;
+    assert_eq!(node.next_node().await, Some(ToNode::Processes { seen: 1, keys: vec![5, 6] }));
+    assert!(matches!(node.next_node().await, Some(ToNode::Run { key: 6, .. })));
+    assert_eq!(node.next_node().await, None);
+    // What the manager has already is ignored.
+    for line in [started(1, 5), ended(2, 5), started(3, 6), ended(4, 6)] {
+        node.send(&line).await;
+    }
+    settle().await;
+    assert!(first.await.is_ok() && second.await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_on_a_lost_node_has_failed_by_that_reason() {
+    let (bench, mut nodes) = Bench::with_nodes(2).await;
+    let running = run_process(&bench, 5);
+    settle().await;
+    drop(nodes.pop());
+    settle().await;
+    advance(GRACE + Duration::from_secs(2)).await;
+    let failed = running.await.unwrap_err().to_string();
+    assert_eq!(failed, "prolog: rank 1 (n1) is lost: no connection for 30 s");
+    let refused = run_process(&bench, 6).await.unwrap_err().to_string();
+    assert_eq!(refused, "prolog: rank 1 (n1) is lost");
 }

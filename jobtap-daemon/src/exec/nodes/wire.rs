@@ -8,6 +8,8 @@ use std::io;
 use jobtap_core::job::JobId;
 use jobtap_core::resource::Idset;
 use serde::{Deserialize, Serialize};
+
+use super::plugin_processes::{Happening, Order};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
 
 /// The version of these lines. Nodes of another version are refused: all nodes of an instance run the same program.
@@ -50,6 +52,8 @@ pub(super) enum FromNode {
     Join { version: u32, node: NodeInfo },
     /// The output of a job's tasks from this offset on: whole entries of `guest.output`.
     Output { id: JobId, at: u64, text: String },
+    /// What has happened to a process of a plugin. These are numbered, and kept until the manager confirms them.
+    Process { seq: u64, key: u64, happening: Happening },
     /// The response to [`ToNode::Ping`].
     Pong,
 }
@@ -66,6 +70,15 @@ pub(super) enum ToNode {
     Follow { id: JobId, from: u64 },
     /// The output of this job isn't needed any more.
     Unfollow { id: JobId },
+    /// Run a process of a plugin, unless it is known.
+    Run { key: u64, order: Order },
+    /// Send a signal to a process of a plugin.
+    SignalProcess { key: u64, signum: i32 },
+    /// These are the processes that the manager waits for; others are killed. What has happened since `seen` is to be said
+    /// again.
+    Processes { seen: u64, keys: Vec<u64> },
+    /// The manager has what has happened up to this number.
+    Seen { seq: u64 },
     /// Respond, to show that the channel works.
     Ping,
     /// The instance ends.

@@ -1,4 +1,4 @@
-//! Processes of plugins, as a host runs them: as the manager's user, on the manager's host.
+//! Processes of plugins, as a host runs them: as the manager's user, on the manager's host or another node.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -43,6 +43,9 @@ pub struct Process {
     pub cwd: Option<PathBuf>,
     /// The standard input; closed if empty.
     pub stdin: Vec<u8>,
+    /// The rank of the node on which it runs; without one, on the manager's host. Our own manager has several nodes in an
+    /// allocation; in Flux and Slurm a process runs where its host runs the plugin.
+    pub rank: Option<u32>,
 }
 
 impl Process {
@@ -54,6 +57,7 @@ impl Process {
             env: BTreeMap::new(),
             cwd: None,
             stdin: Vec::new(),
+            rank: None,
         }
     }
 
@@ -79,6 +83,19 @@ impl Process {
     pub fn cwd(mut self, directory: impl Into<PathBuf>) -> Self {
         self.cwd = Some(directory.into());
         self
+    }
+
+    /// Runs it on the node of this rank, and sets the variable `JOBTAP_RANK` to it.
+    ///
+    /// ```
+    /// use jobtap_core::plugin::Process;
+    ///
+    /// let check = Process::new("check-node").on_rank(2);
+    /// assert_eq!((check.rank, check.env["JOBTAP_RANK"].as_str()), (Some(2), "2"));
+    /// ```
+    pub fn on_rank(mut self, rank: u32) -> Self {
+        self.rank = Some(rank);
+        self.env("JOBTAP_RANK", rank.to_string())
     }
 
     /// Sets the standard input.
@@ -294,6 +311,15 @@ impl ProcessAnswer {
         let (sender, receiver) = oneshot::channel();
         let end = async { receiver.await.map_err(|_| Gone)? };
         (Self { end: sender, started: None }, end)
+    }
+
+    /// As [`pair`](Self::pair), with a function that is called when the process has started.
+    pub fn with_start(
+        started: impl FnOnce() + Send + 'static,
+    ) -> (Self, impl Future<Output = ProcessResult> + Send) {
+        let (mut answer, end) = Self::pair();
+        answer.started = Some(Box::new(started));
+        (answer, end)
     }
 
     /// Reports that the process has started, which may be long after the command: its time limit counts

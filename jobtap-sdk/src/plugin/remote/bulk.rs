@@ -21,7 +21,7 @@ use crate::job::{Signal, Timestamp, WaitStatus};
 use crate::plugin::cx::arguments::IsSeconds;
 use crate::resource::Idset;
 
-/// A process for each of some ranks. All of them run on the manager's host, like every [`Process`].
+/// A process for each of some ranks, [on its node](Process::on_rank).
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
@@ -425,7 +425,7 @@ impl<P: 'static> Remote<P> {
         // finish the whole.
         let mut state = control.lock();
         for rank in bulk.ranks.iter() {
-            let process = bulk.process.clone().env("JOBTAP_RANK", rank.to_string());
+            let process = bulk.process.clone().on_rank(rank);
             let (mut line, starting) = (line.clone(), control.clone());
             let lines = LineSink::new(move |text| line(rank, text));
             let started = Box::new(move || starting.started(rank));

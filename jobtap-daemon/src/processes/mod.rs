@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use jobtap_core::host::{LineSink, PluginKey, ProcessAnswer, ProcessCommand, ProcessKey};
@@ -52,7 +52,7 @@ const PASSING: [Signal; 8] = [
 
 /// Runs processes. Clones share them.
 #[derive(Clone)]
-pub(super) struct Processes {
+pub(crate) struct Processes {
     commands: UnboundedSender<(PluginKey, ProcessCommand)>,
     shared: Arc<Shared>,
 }
@@ -62,9 +62,14 @@ struct Shared {
     uri: String,
     /// The limit of open files of the processes, if it differs from the manager's.
     files: Option<i64>,
+    /// Where the commands about processes on other nodes go, if this is the manager of several.
+    others: OnceLock<OtherNodes>,
     table: Mutex<Table>,
     ended: Condvar,
 }
+
+/// Takes commands about processes on other nodes.
+type OtherNodes = Box<dyn Fn(PluginKey, ProcessCommand) + Send + Sync>;
 
 #[derive(Default)]
 struct Table {
@@ -91,25 +96,50 @@ struct Running {
 
 impl Processes {
     /// Carries out commands on this runtime. `uri` is the manager's address.
-    pub(super) fn start(runtime: &tokio::runtime::Handle, uri: &str) -> Self {
+    pub(crate) fn start(runtime: &tokio::runtime::Handle, uri: &str) -> Self {
         Self::start_under(OpenFiles::of_this_process().to_lower(), runtime, uri)
     }
 
     fn start_under(files: Option<i64>, runtime: &tokio::runtime::Handle, uri: &str) -> Self {
         let (commands, inbox) = unbounded_channel();
-        let (table, ended) = Default::default();
-        let shared = Arc::new(Shared { uri: uri.to_owned(), files, table, ended });
+        let (others, table, ended) = Default::default();
+        let shared = Arc::new(Shared { uri: uri.to_owned(), files, others, table, ended });
         runtime.spawn(serve(inbox, Arc::clone(&shared)));
         Self { commands, shared }
     }
 
+    /// Passes on the commands about processes on other nodes from now on.
+    pub(crate) fn pass_on(
+        &self,
+        others: impl Fn(PluginKey, ProcessCommand) + Send + Sync + 'static,
+    ) {
+        // A manager has its nodes from its start on.
+        let _ = self.shared.others.set(Box::new(others));
+    }
+
     /// Sends a command. Commands are carried out in order.
-    pub(super) fn send(&self, plugin: PluginKey, command: ProcessCommand) {
+    pub(crate) fn send(&self, plugin: PluginKey, command: ProcessCommand) {
+        if let Some(others) = self.shared.others.get() {
+            match &command {
+                // The manager's own node has rank 0.
+                ProcessCommand::Run { process, .. }
+                    if process.rank.is_some_and(|rank| rank != 0) =>
+                {
+                    return others(plugin, command);
+                }
+                ProcessCommand::Run { .. } => {}
+                // Who doesn't know the process ignores it.
+                ProcessCommand::Signal { key, signum } => {
+                    others(plugin, ProcessCommand::Signal { key: *key, signum: *signum });
+                }
+                ProcessCommand::KillAll => others(plugin, ProcessCommand::KillAll),
+            }
+        }
         let _ = self.commands.send((plugin, command));
     }
 
     /// Ends all processes: sends SIGTERM, and SIGKILL to those that still run after a short time.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         let mut table = self.shared.lock();
         table.closed = true;
         let unstarted = std::mem::take(&mut table.waiting);
