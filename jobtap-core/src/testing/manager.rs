@@ -274,12 +274,21 @@ impl TestManager {
     /// use jobtap_core::prelude::*;
     /// use jobtap_core::testing::{TestJob, TestManager};
     ///
-    /// let mut manager = TestManager::new().cores(1).start();
+    /// # #[derive(Default)]
+    /// # struct Fifo;
+    /// # #[jobtap_plugin(name = "fifo")]
+    /// # impl Fifo {
+    /// #     #[on("job.state.priority")]
+    /// #     fn priority(&self) -> Priority {
+    /// #         Priority::clamped(16.0)
+    /// #     }
+    /// # }
+    /// let mut manager = TestManager::new().plugin::<Fifo>().cores(1).start();
     /// let job = manager.submit(TestJob::new().duration(60.0)).unwrap();
     /// manager.set_clock_forward(3600.0);
     /// manager.assert_state(job, State::Run);
     /// manager.advance(60.0);
-    /// manager.assert_state(job, State::Inactive);
+    /// manager.assert_exception(job, "timeout", "resource allocation expired");
     /// ```
     pub fn set_clock_forward(&mut self, seconds: f64) {
         self.now += seconds;

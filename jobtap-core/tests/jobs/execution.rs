@@ -321,7 +321,9 @@ fn a_job_has_its_time_limit_although_the_clock_is_set_forward() {
     let unlimited = m.submit(TestJob::new()).unwrap();
     m.advance(40.0);
     m.set_clock_forward(86_400.0);
-    m.assert_logged("the clock went forward by 86400 s: the ends of 1 running jobs");
+    m.assert_logged(
+        "the clock went forward by 86400 s; ends of running jobs that moved with it: 1",
+    );
     m.assert_state(unlimited, State::Run);
     assert_ends_in(&mut m, job, 60.0);
 }

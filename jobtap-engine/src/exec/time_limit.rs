@@ -120,7 +120,7 @@ pub(crate) fn move_with_clock(
         }
     }
     let text = format!(
-        "the clock went forward by {by:.0} s: the ends of {moved} running jobs have moved with it"
+        "the clock went forward by {by:.0} s; ends of running jobs that moved with it: {moved}"
     );
     turn.effects.log(Level::Warning, text);
 }
