@@ -102,6 +102,9 @@ fn launcher(
 
 /// The number of processors, if all nodes have as many: `16(x4)`.
 fn same_on_all(cpus: &str) -> Option<u32> {
+    if cpus.contains(',') {
+        return None;
+    }
     cpus.split_once("(x").map_or(cpus, |(each, _)| each).parse().ok()
 }
 
