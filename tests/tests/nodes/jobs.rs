@@ -130,7 +130,7 @@ fn tasks_of_all_nodes_reach_the_manager() {
 
 #[test]
 fn the_prolog_and_the_epilog_of_a_job_run_on_each_of_its_nodes() {
-    let directory = jobtap_tests::temporary();
+    let directory = temporary();
     let ran = directory.path().join("ran");
     // The node's own process knows its name by the launcher.
     let command = |what: &str| {
@@ -154,7 +154,7 @@ fn the_prolog_and_the_epilog_of_a_job_run_on_each_of_its_nodes() {
     assert_eq!(nodes.jobtap("run -N3 -n3 true").code, 0);
     let id = nodes.jobtap("submit --requires=rank:1 true").ok();
     nodes.jobtap(&format!("job wait-event {id} clean")).ok();
-    let ran = std::fs::read_to_string(&ran).unwrap();
+    let ran = fs::read_to_string(&ran).unwrap();
     let mut ran: Vec<&str> = ran.lines().collect();
     ran.sort_unstable();
     let expected = [
