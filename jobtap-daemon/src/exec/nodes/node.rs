@@ -174,6 +174,9 @@ pub(super) async fn serve(
         tokio::spawn(read_frames(read, from_manager)).abort_handle(),
         tokio::spawn(read_lines(BufReader::new(lines), from_shepherd)).abort_handle(),
     ];
+    if let Some(processes) = processes {
+        processes.connect();
+    }
     let relay = Relay {
         files: GuestFiles::new(&config.state_dir),
         tails: BTreeMap::new(),

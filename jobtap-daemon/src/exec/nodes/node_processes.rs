@@ -36,8 +36,9 @@ struct State {
     /// What the manager hasn't confirmed, by its number.
     unconfirmed: VecDeque<(u64, u64, Happening)>,
     waiting: usize,
-    /// The number up to which this connection has all.
-    sent: u64,
+    /// The number up to which the connection has all; `None` until the manager has said where it is. Something later than
+    /// what was lost in a cut would make the manager take what was lost for known.
+    sent: Option<u64>,
 }
 
 impl NodeProcesses {
@@ -62,6 +63,11 @@ impl NodeProcesses {
         let number = state.last;
         state.unconfirmed.push_back((number, key, happening));
         self.news.notify_one();
+    }
+
+    /// Begins a connection, which gets no news until [`keep`](Self::keep) is called.
+    pub(super) fn connect(&self) {
+        self.lock().sent = None;
     }
 
     /// Runs a process, unless it is known.
@@ -106,7 +112,7 @@ impl NodeProcesses {
         state.unconfirmed.retain(|(_, key, _)| keys.contains(key));
         state.waiting = state.unconfirmed.iter().map(|(_, _, what)| what.weight()).sum();
         // To be said again.
-        state.sent = seen;
+        state.sent = Some(seen);
         let strays: Vec<u64> =
             state.running.iter().copied().filter(|key| !keys.contains(key)).collect();
         drop(state);
@@ -128,19 +134,81 @@ impl NodeProcesses {
     /// What this connection hasn't been told yet, as lines.
     pub(super) fn news(&self) -> Vec<u8> {
         let mut state = self.lock();
-        let sent = state.sent;
+        let Some(sent) = state.sent else { return Vec::new() };
         let new = state.unconfirmed.iter().filter(|(number, ..)| *number > sent);
         let lines = new.flat_map(|(seq, key, what)| {
             let (seq, key, happening) = (*seq, *key, what.clone());
             node_line(&FromNode::Process { seq, key, happening })
         });
         let lines = lines.collect();
-        state.sent = state.last.max(sent);
+        state.sent = Some(state.last.max(sent));
         lines
     }
 
     /// Ends all processes, as the instance ends.
     pub(super) fn close(&self) {
         self.processes.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn order(script: &str) -> Order {
+        let args = ["-c", script].map(str::to_owned).to_vec();
+        let (program, env, cwd, stdin) = ("sh".to_owned(), BTreeMap::new(), None, String::new());
+        Order { program, args, env, cwd, stdin, lines: true }
+    }
+
+    /// The numbers of what this connection is told, once there are as many.
+    async fn told(processes: &NodeProcesses, count: usize) -> Vec<u64> {
+        let mut numbers = Vec::new();
+        while numbers.len() < count {
+            processes.has_news().await;
+            for line in
+                processes.news().split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
+            {
+                match serde_json::from_slice(&line[1..]).unwrap() {
+                    FromNode::Process { seq, .. } => numbers.push(seq),
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        numbers
+    }
+
+    #[tokio::test]
+    async fn what_the_manager_has_not_confirmed_is_said_again_and_first() {
+        let processes = NodeProcesses::new("local:///nowhere");
+        processes.connect();
+        processes.keep(0, &[]);
+        processes.run(5, order("echo a; echo b"));
+        // Its start, two lines and its end.
+        assert_eq!(told(&processes, 4).await, [1, 2, 3, 4]);
+        processes.confirm(2);
+        processes.connect();
+        processes.run(6, order("true"));
+        while processes.lock().last < 6 {
+            processes.has_news().await;
+        }
+        assert!(processes.news().is_empty(), "the manager has not said what it has");
+        processes.keep(2, &[5, 6]);
+        assert_eq!(told(&processes, 4).await, [3, 4, 5, 6]);
+    }
+
+    #[tokio::test]
+    async fn a_process_runs_once_and_ends_when_the_manager_does_not_know_it() {
+        let processes = NodeProcesses::new("local:///nowhere");
+        processes.connect();
+        processes.keep(0, &[]);
+        processes.run(5, order("echo a; exec sleep 1000"));
+        processes.run(5, order("echo again"));
+        assert_eq!(told(&processes, 2).await, [1, 2]);
+        processes.keep(2, &[]);
+        assert_eq!(told(&processes, 1).await, [3]);
+        assert!(processes.lock().running.is_empty());
     }
 }
