@@ -34,6 +34,21 @@ fn host_key(rank: u32) -> String {
     format!("jobtap.host.{rank}")
 }
 
+/// The key of the network that a process sees.
+fn network_key(rank: u32) -> String {
+    format!("jobtap.network.{rank}")
+}
+
+/// A name for the network that this process sees: that of its kernel's boot, and that of the network namespace. Processes
+/// with the same name reach each other by the loopback.
+fn own_network() -> String {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let namespace = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
+    let name = format!("{}/{}", boot.trim(), namespace.display());
+    // A value of PMI has no blanks.
+    name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-")
+}
+
 /// What this process is in the instance of its step.
 pub(super) enum Place {
     /// The manager, and a node.
@@ -72,6 +87,12 @@ pub(super) enum LauncherError {
     /// This host can't be reached by the others.
     #[error("no address at which the other nodes reach this host: {0}")]
     Address(std::io::Error),
+    /// Another host is known by its name only.
+    #[error(
+        "task {rank} is on {host}, a name without an address here: the hosts of a step have to know each other by name, as \
+         in /etc/hosts"
+    )]
+    UnknownHost { rank: u32, host: String },
     /// The address that the first process has handed over isn't one.
     #[error("the first task has handed over no address: {0:?}")]
     BadAddress(String),
@@ -113,12 +134,15 @@ pub(super) fn place(pmi: Option<File>, grace: Duration) -> Result<Option<Place>,
     let (rank, size) = (pmi.rank(), pmi.size());
     let info = resources::own_node(rank)?;
     pmi.put(&host_key(rank), &info.host)?;
+    pmi.put(&network_key(rank), &own_network())?;
     pmi.barrier(PATIENCE)?;
     let place = if rank == 0 {
         let hosts = (0..size).map(|rank| pmi.get(&host_key(rank)));
         let hosts: Vec<String> = hosts.collect::<Result<_, _>>()?;
         check_hosts(&hosts)?;
-        let listener = listen(&hosts)?;
+        let networks = (0..size).map(|rank| pmi.get(&network_key(rank)));
+        let networks: Vec<String> = networks.collect::<Result<_, _>>()?;
+        let listener = listen(&hosts, &networks)?;
         let address = listener.local_addr().map_err(LauncherError::Address)?;
         let identity = Identity::new()?;
         pmi.put(ADDRESS, &address.to_string())?;
@@ -151,11 +175,16 @@ fn check_hosts(hosts: &[String]) -> Result<(), LauncherError> {
 }
 
 /// Listens where the other hosts reach this one.
-fn listen(hosts: &[String]) -> Result<TcpListener, LauncherError> {
-    let other = hosts.get(1).and_then(|host| addresses(host).into_iter().next());
+fn listen(hosts: &[String], networks: &[String]) -> Result<TcpListener, LauncherError> {
+    let is_elsewhere = |network: &String| Some(network) != networks.first();
+    let other = (0..).zip(hosts).zip(networks).find(|(_, network)| is_elsewhere(network));
     let own = match other {
-        Some(other) => own_address(other).map_err(LauncherError::Address)?,
-        // A name that isn't a host's: nodes that are simulated on this host.
+        Some(((rank, host), _)) => {
+            let unknown = || LauncherError::UnknownHost { rank, host: host.clone() };
+            let other = addresses(host).into_iter().next().ok_or_else(unknown)?;
+            own_address(other).map_err(LauncherError::Address)?
+        }
+        // Nodes that are simulated on this host.
         None => IpAddr::V4(Ipv4Addr::LOCALHOST),
     };
     TcpListener::bind((own, 0)).map_err(LauncherError::Address)
@@ -180,7 +209,16 @@ mod tests {
 
     #[test]
     fn nodes_of_this_host_meet_on_its_loopback() {
-        let hosts = ["localhost", "localhost"].map(str::to_owned);
-        assert!(listen(&hosts).unwrap().local_addr().unwrap().ip().is_loopback());
+        let hosts = ["n1", "n2"].map(str::to_owned);
+        let networks = [own_network(), own_network()];
+        assert!(listen(&hosts, &networks).unwrap().local_addr().unwrap().ip().is_loopback());
+    }
+
+    #[test]
+    fn another_host_without_an_address_is_named() {
+        let hosts = ["n1", "n2", "no-such-host.invalid"].map(str::to_owned);
+        let networks = ["a", "a", "b"].map(str::to_owned);
+        let refused = listen(&hosts, &networks).unwrap_err().to_string();
+        assert!(refused.starts_with("task 2 is on no-such-host.invalid, "), "{refused}");
     }
 }
