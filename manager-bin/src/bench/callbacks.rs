@@ -159,7 +159,7 @@ fn merge(config: &mut Value, key: &str, value: Value) {
 /// Submits jobs that are held, so that each costs the same. Returns the time, and the processor time of each in
 /// microseconds.
 fn submissions(config: &Value, jobs: u64) -> Result<(Duration, f64), BenchError> {
-    let setup = ManagerSetup { config: config.clone(), inactive: 0, pending: 0 };
+    let setup = ManagerSetup::with(config.clone());
     let manager = Manager::start(&setup)?;
     let mut client = manager.connect()?;
     let held = Submissions::with_urgency(document(60.0, 1, super::connection::NUMBER), Some(0))?;

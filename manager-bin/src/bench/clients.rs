@@ -25,7 +25,7 @@ const EVENTS: u64 = 30;
 
 /// Asks for a list of all jobs.
 pub(super) fn list(jobs: u64) -> Result<Found, BenchError> {
-    let setup = ManagerSetup { config: one_host(), inactive: 0, pending: jobs };
+    let setup = ManagerSetup { pending: jobs, ..ManagerSetup::with(one_host()) };
     let manager = Manager::start(&setup)?;
     let mut client = manager.connect()?;
     let (mut times, mut bytes) = (Vec::new(), 0);
@@ -57,7 +57,7 @@ pub(super) fn watch_job(clients: u64) -> Result<Found, BenchError> {
         found.skip("watch.job", text);
         return Ok(found);
     }
-    let setup = ManagerSetup { config: one_host(), inactive: 0, pending: 0 };
+    let setup = ManagerSetup::with(one_host());
     let manager = Manager::start(&setup)?;
     let mut owner = manager.connect()?;
     let jobspec = document(60.0, 1, NUMBER);
@@ -108,7 +108,7 @@ fn until(watcher: &mut Connection, number: u64) -> Result<(), BenchError> {
 
 /// Lets one client watch all jobs, from their submission until they are inactive.
 pub(super) fn watch_all(jobs: u64) -> Result<Found, BenchError> {
-    let setup = ManagerSetup { config: one_host(), inactive: 0, pending: 0 };
+    let setup = ManagerSetup::with(one_host());
     let manager = Manager::start(&setup)?;
     let mut watcher = manager.connect()?;
     watcher.stream(EventsJournal::TOPIC, json!({ "full": false }))?;

@@ -13,12 +13,19 @@ use crate::client::{ClientError, RpcError};
 use crate::daemon::StartError;
 use crate::daemon::config::ConfigError;
 use crate::daemon::statedir::StateDirError;
+use crate::exec::nodes::{IdentityError, NodeError};
 use crate::files::TemporaryDirError;
 use crate::store::{KeyError, StoreError};
 
 /// Why a measurement could not be made.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BenchError {
+    /// The identity of an instance of several nodes can't be made.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// Nodes can't be played.
+    #[error(transparent)]
+    Node(#[from] NodeError),
     /// The state directory can't be made.
     #[error(transparent)]
     StateDir(#[from] StateDirError),

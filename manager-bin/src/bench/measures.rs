@@ -5,7 +5,7 @@ use clap::ValueEnum;
 
 use super::error::BenchError;
 use super::figures::Found;
-use super::{callbacks, clients, memory, queue, restart, run, stages, submit, throughput};
+use super::{callbacks, clients, memory, nodes, queue, restart, run, stages, submit, throughput};
 
 /// The most jobs of a measurement. More would not fit into the memory and on the disk of most machines.
 pub(crate) const MOST_JOBS: u64 = 10_000_000;
@@ -21,6 +21,8 @@ pub(crate) enum Part {
     Stages,
     /// Jobs that run /bin/true, beside the same without a manager
     Run,
+    /// Jobs over many nodes, which are played by another process; --jobs is their number
+    Nodes,
     /// Time of a start with many stored jobs
     Restart,
     /// Memory of pending, running and inactive jobs
@@ -56,7 +58,7 @@ pub(crate) struct Measurement {
 }
 
 /// The measurements in their order.
-pub(crate) static MEASUREMENTS: [Measurement; 15] = [
+pub(crate) static MEASUREMENTS: [Measurement; 16] = [
     Measurement {
         part: Part::Submit,
         name: "submit",
@@ -92,6 +94,15 @@ pub(crate) static MEASUREMENTS: [Measurement; 15] = [
         disk: 32_000,
         memory: 5_000,
         run: run::measure,
+    },
+    Measurement {
+        part: Part::Nodes,
+        name: "nodes",
+        short: &[100],
+        full: &[1_000, 4_000],
+        disk: 2_000_000,
+        memory: 1_000_000,
+        run: nodes::measure,
     },
     Measurement {
         part: Part::Restart,

@@ -22,6 +22,7 @@ pub(crate) mod figures;
 mod fill;
 pub(crate) mod measures;
 mod memory;
+mod nodes;
 mod offline;
 pub(crate) mod pair;
 mod plugins;

@@ -4,7 +4,8 @@
 //! - one process for each measurement, so that one doesn't leave memory or threads to the next;
 //! - one for the manager that is measured, so that its time and memory can be told apart from those of its
 //!   clients;
-//! - one that fills a store, so that the manager starts as it does after a reboot.
+//! - one that fills a store, so that the manager starts as it does after a reboot;
+//! - one that plays the nodes of an allocation.
 //!
 //! Each exits at SIGINT and SIGTERM, and when its standard input is closed, which also happens when its
 //! parent is killed. A manager then ends its jobs and removes its state directory. The first process removes
@@ -32,6 +33,7 @@ pub(crate) const ARGUMENT: &str = "__bench";
 pub(super) const MEASURE: &str = "measure";
 pub(super) const MANAGER: &str = "manager";
 pub(super) const FILL: &str = "fill";
+pub(super) const PLAY: &str = "play";
 
 /// The running binary, even if its file was replaced meanwhile.
 const OWN_BINARY: &str = "/proc/self/exe";
@@ -57,6 +59,15 @@ pub(super) struct ManagerSetup {
     pub(super) inactive: u64,
     /// How many pending jobs are in its store.
     pub(super) pending: u64,
+    /// How many nodes beside its own are played by another process.
+    pub(super) played: u32,
+}
+
+impl ManagerSetup {
+    /// With this configuration, an empty store and no other node.
+    pub(super) fn with(config: Value) -> Self {
+        Self { config, inactive: 0, pending: 0, played: 0 }
+    }
 }
 
 /// What a manager prints when it is ready.

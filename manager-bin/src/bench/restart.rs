@@ -30,7 +30,8 @@ struct Start {
 }
 
 fn start(inactive: u64, pending: u64) -> Result<Start, BenchError> {
-    let manager = Manager::start(&ManagerSetup { config: one_host(), inactive, pending })?;
+    let manager =
+        Manager::start(&ManagerSetup { inactive, pending, ..ManagerSetup::with(one_host()) })?;
     let states = manager.connect()?.states()?;
     let start = Start { seconds: manager.ready().started, resident: manager.resident()? };
     manager.end()?;

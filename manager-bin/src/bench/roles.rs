@@ -1,20 +1,23 @@
-//! What the processes of `jobtap bench` do: measure, be a manager, or fill a store.
+//! What the processes of `jobtap bench` do: measure, be a manager, fill a store, or play nodes.
 
 use std::ffi::OsString;
-use std::io::Read;
+use std::io::{BufRead, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
-use std::process::ExitCode;
-use std::sync::{Arc, PoisonError};
-use std::time::Instant;
+use std::process::{Child, ExitCode};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use jobtap_core::engine::Level;
+use jobtap_core::resource::Idset;
 use rustix::process::{Signal, WaitOptions, kill_process, waitpid};
+use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
 use super::error::BenchError;
 use super::process::{
-    ARGUMENT, FILL, INTERRUPTED, LONGEST_END, MANAGER, MANAGERS, MEASURE, ManagerSetup, POLL,
+    ARGUMENT, FILL, INTERRUPTED, LONGEST_END, MANAGER, MANAGERS, MEASURE, ManagerSetup, PLAY, POLL,
     Ready, itself, print, read, written,
 };
 use super::{fill, measures};
@@ -22,7 +25,8 @@ use crate::daemon::config::{Source, setting};
 use crate::daemon::resources::TestSize;
 use crate::daemon::statedir::StateDir;
 use crate::daemon::{Daemon, Options};
-use crate::stderr;
+use crate::exec::nodes::{Identity, NodeInfo, Nodes};
+use crate::{exec, stderr};
 
 /// Runs a process of one of the kinds. `arguments` follow [`ARGUMENT`].
 pub(crate) fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
@@ -32,7 +36,8 @@ pub(crate) fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         [MEASURE, name, jobs] => measure(name, jobs),
         [MANAGER, setup] => manager(setup),
         [FILL, directory, setup] => filled(directory, setup),
-        _ => Err(BenchError::Usage(format!("{ARGUMENT} {MEASURE}|{MANAGER}|{FILL} ..."))),
+        [PLAY] => play(),
+        _ => Err(BenchError::Usage(format!("{ARGUMENT} {MEASURE}|{MANAGER}|{FILL}|{PLAY} ..."))),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -129,6 +134,7 @@ fn manager(setup: &str) -> Result<(), BenchError> {
                 () = asked.wait() => return Ok(()),
             }
         }
+        let played = Played::start(setup.played)?;
         let socket = statedir.path().join("local-0");
         let text = setup.config.to_string();
         let options = Options {
@@ -139,7 +145,7 @@ fn manager(setup: &str) -> Result<(), BenchError> {
             log_level: Level::Warning,
             test_size: TestSize::default(),
             end_of_nodes: 0.0,
-            nodes: None,
+            nodes: played.nodes(),
             given: None,
             dump: None,
             recovery: false,
@@ -156,6 +162,79 @@ fn manager(setup: &str) -> Result<(), BenchError> {
         // Only the writing of an archive can fail, and none is written.
         let _ = daemon.shutdown().await;
         Ok(())
+    })
+}
+
+/// The process that plays nodes, and what the manager knows of these.
+enum Played {
+    None,
+    Nodes { nodes: Arc<Nodes>, _child: Child },
+}
+
+/// What the process that plays nodes reads.
+#[derive(Serialize, Deserialize)]
+struct Play {
+    address: SocketAddr,
+    identity: String,
+    nodes: Vec<NodeInfo>,
+}
+
+/// How long nodes may take to join, and may be away.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn played_node(rank: u32) -> NodeInfo {
+    // Both ends are this program.
+    let (host, program) = (format!("node{rank}"), "bench".to_owned());
+    NodeInfo { rank, host, cores: Idset::from(0..=3), gpus: Idset::new(), program, uri: None }
+}
+
+impl Played {
+    fn start(count: u32) -> Result<Self, BenchError> {
+        if count == 0 {
+            return Ok(Self::None);
+        }
+        let (listener, identity) = (TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?, Identity::new()?);
+        let nodes = (1..=count).map(played_node).collect();
+        let (address, secret) = (listener.local_addr()?, identity.encode());
+        let mut child = itself(PLAY).spawn()?;
+        // The identity is on no command line. The process ends with its input.
+        if let Some(input) = &mut child.stdin {
+            let play = written(&Play { address, identity: secret, nodes })?;
+            input.write_all(format!("{play}\n").as_bytes())?;
+        }
+        let nodes = Nodes {
+            listener,
+            identity,
+            size: count + 1,
+            own: played_node(0),
+            patience: PATIENCE,
+            grace: PATIENCE,
+            known: Mutex::default(),
+        };
+        Ok(Self::Nodes { nodes: Arc::new(nodes), _child: child })
+    }
+
+    fn nodes(&self) -> Option<Arc<Nodes>> {
+        match self {
+            Self::None => None,
+            Self::Nodes { nodes, .. } => Some(Arc::clone(nodes)),
+        }
+    }
+}
+
+/// Plays nodes until their instance ends.
+fn play() -> Result<(), BenchError> {
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line)?;
+    let Play { address, identity, nodes } = read(&line)?;
+    let identity = Identity::decode(&identity)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut asked = Asked::new()?;
+        tokio::select! {
+            ended = exec::nodes::play(address, &identity, nodes) => Ok(ended?),
+            () = asked.wait() => Ok(()),
+        }
     })
 }
 

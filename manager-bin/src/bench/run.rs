@@ -20,7 +20,7 @@ const TURNS: u64 = 5;
 
 /// Runs the measurement. Each turn has its share of the jobs.
 pub(super) fn measure(jobs: u64) -> Result<Found, BenchError> {
-    let setup = ManagerSetup { config: one_host(), inactive: 0, pending: 0 };
+    let setup = ManagerSetup::with(one_host());
     let manager = Manager::start(&setup)?;
     let mut client = manager.connect()?;
     let submissions =

@@ -28,7 +28,7 @@ const RECORD: usize = 4096;
 
 /// Runs the measurement: `jobs` at once, half as many by many clients, a tenth one by one.
 pub(super) fn measure(jobs: u64) -> Result<Found, BenchError> {
-    let setup = ManagerSetup { config: one_host(), inactive: 0, pending: 0 };
+    let setup = ManagerSetup::with(one_host());
     let manager = Manager::start(&setup)?;
     let mut found = Found::default();
 

@@ -37,7 +37,7 @@ fn hosts() -> Value {
 /// Sends jobs through a fresh manager.
 pub(super) fn measure(jobs: u64) -> Result<Found, BenchError> {
     let mut found = Found::default();
-    let setup = ManagerSetup { config: hosts(), inactive: 0, pending: 0 };
+    let setup = ManagerSetup::with(hosts());
     let manager = Manager::start(&setup)?;
     let mut client = manager.connect()?;
     let submissions = Submissions::simulated(RUN_DURATION)?;

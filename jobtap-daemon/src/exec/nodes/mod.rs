@@ -15,6 +15,7 @@
 //! | `node` | a node's side |
 //! | `plugin_processes`, `node_processes` | the processes of plugins on nodes: the manager's and the node's side |
 //! | `relay` | clients on nodes |
+//! | `played` | nodes that are played, for benchmarks |
 //! | `saved` | what a manager needs after `kill -9` |
 //!
 //! The manager's own node is served as the others are, over a connection within the process.
@@ -28,6 +29,7 @@ mod message;
 mod node;
 mod node_processes;
 mod outputs;
+mod played;
 mod plugin_processes;
 mod relay;
 pub mod saved;
@@ -51,6 +53,7 @@ pub use self::identity::{Identity, IdentityError};
 pub use self::instance::{Nodes, NodesError};
 pub use self::node::{NodeError, run as run_node};
 use self::outputs::Outputs;
+pub use self::played::play;
 pub use self::relay::socket_in;
 pub use self::wire::NodeInfo;
 use super::local::LocalConfig;
