@@ -31,7 +31,7 @@ fn every_part_gives_figures_with_units() {
     for (name, figure) in &figures {
         let value = figure["value"].as_f64().unwrap();
         let unit = figure["unit"].as_str().unwrap();
-        let known = ["jobs/s", "1/s", "us", "us/job", "ms", "s", "ns", "B/job", ""];
+        let known = ["jobs/s", "1/s", "us", "us/job", "ms", "s", "ns", "B/job", "kB/node", "%", ""];
         assert!(known.contains(&unit), "{figure}");
         assert!(value.is_finite(), "{figure}");
         let rate = unit == "jobs/s" || unit == "1/s";
@@ -53,6 +53,8 @@ fn every_part_gives_figures_with_units() {
         "stages.publish",
         "run.rate",
         "run.bare.share",
+        "nodes.rate.share",
+        "nodes.job",
         "restart.pending.time",
         "memory.pending.beyond",
         "memory.running",

@@ -100,8 +100,8 @@ pub(crate) static MEASUREMENTS: [Measurement; 16] = [
         name: "nodes",
         short: &[100],
         full: &[1_000, 4_000],
-        disk: 2_000_000,
-        memory: 1_000_000,
+        disk: 800_000,
+        memory: 500_000,
         run: nodes::measure,
     },
     Measurement {

@@ -185,7 +185,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 fn played_node(rank: u32) -> NodeInfo {
     // Both ends are this program.
     let (host, program) = (format!("node{rank}"), "bench".to_owned());
-    NodeInfo { rank, host, cores: Idset::from(0..=3), gpus: Idset::new(), program, uri: None }
+    NodeInfo { rank, host, cores: Idset::from(0..=63), gpus: Idset::new(), program, uri: None }
 }
 
 impl Played {
