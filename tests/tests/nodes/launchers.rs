@@ -86,7 +86,9 @@ fn a_script_of_flux_starts_an_instance_of_its_nodes() {
     use std::os::unix::fs::PermissionsExt as _;
     let Some(flux) = flux() else { return };
     if run(Command::new("unshare").args(["--uts", "true"])).code != 0 {
-        return println!("skipped: the system lets nobody give names to hosts");
+        return println!(
+            "skipped: this system doesn't allow a process to have a host name of its own"
+        );
     }
     let directory = script();
     let wrapper = directory.path().join("flux");
@@ -123,7 +125,9 @@ fn on_hosts_of_their_own<'c>(launcher: &'c mut Command, script: &Path) -> &'c mu
 #[allow(clippy::print_stdout)]
 fn other_launchers_do_so_too() {
     if run(Command::new("unshare").args(["--uts", "true"])).code != 0 {
-        return println!("skipped: the system lets nobody give names to hosts");
+        return println!(
+            "skipped: this system doesn't allow a process to have a host name of its own"
+        );
     }
     let directory = script();
     let script = directory.path().join("script");

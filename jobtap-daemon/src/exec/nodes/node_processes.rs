@@ -157,6 +157,14 @@ mod tests {
 
     use super::*;
 
+    /// The processes of a node whose manager has nothing yet.
+    fn connected() -> NodeProcesses {
+        let processes = NodeProcesses::new("local:///nowhere");
+        processes.connect();
+        processes.keep(0, &[]);
+        processes
+    }
+
     fn order(script: &str) -> Order {
         let args = ["-c", script].map(str::to_owned).to_vec();
         let (program, env, cwd, stdin) = ("sh".to_owned(), BTreeMap::new(), None, String::new());
@@ -182,9 +190,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_the_manager_has_not_confirmed_is_said_again_and_first() {
-        let processes = NodeProcesses::new("local:///nowhere");
-        processes.connect();
-        processes.keep(0, &[]);
+        let processes = connected();
         processes.run(5, order("echo a; echo b"));
         // Its start, two lines and its end.
         assert_eq!(told(&processes, 4).await, [1, 2, 3, 4]);
@@ -201,9 +207,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_process_runs_once_and_ends_when_the_manager_does_not_know_it() {
-        let processes = NodeProcesses::new("local:///nowhere");
-        processes.connect();
-        processes.keep(0, &[]);
+        let processes = connected();
         processes.run(5, order("echo a; exec sleep 1000"));
         processes.run(5, order("echo again"));
         assert_eq!(told(&processes, 2).await, [1, 2]);

@@ -39,10 +39,15 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|text| !text.is_empty())
 }
 
+/// The first of the numbers that Slurm gives to steps of its own: the batch script, and the shell of `salloc` on clusters
+/// that run it on a node.
+const FIRST_SPECIAL_STEP: u32 = 0xffff_fff0;
+
 /// Whether this process is one of those that a launcher has started.
 fn is_launched(variable: impl Fn(&str) -> Option<String>) -> bool {
-    // A script of Slurm is no step, and one of Flux has FLUX_ENCLOSING_ID in place of this.
-    ["SLURM_STEP_ID", "FLUX_JOB_ID"].iter().any(|name| variable(name).is_some())
+    let step = variable("SLURM_STEP_ID").and_then(|step| step.parse::<u32>().ok());
+    // A script of Flux has FLUX_ENCLOSING_ID in place of FLUX_JOB_ID.
+    step.is_some_and(|step| step < FIRST_SPECIAL_STEP) || variable("FLUX_JOB_ID").is_some()
 }
 
 /// Starts this program with the same arguments on all nodes. Returns if it is what was started so.
@@ -120,7 +125,7 @@ fn no_allocation(engine: Engine) -> String {
     )
 }
 
-/// The number of nodes of the Flux instance of which this is the script.
+/// Asks Flux how many nodes the instance has that runs this script.
 fn nodes_of_flux() -> Result<u32, CliError> {
     let asked = Command::new("flux").args(["getattr", "size"]).output();
     let output = asked.map_err(|error| {
@@ -156,12 +161,12 @@ fn become_launcher(line: Vec<String>) -> Result<Infallible, CliError> {
 mod tests {
     use super::*;
 
-    fn line(engine: Engine, set: &[(&str, &str)]) -> Result<String, String> {
+    fn build_line(engine: Engine, set: &[(&str, &str)]) -> Result<String, CliError> {
         let variable = |name: &str| {
             let found = set.iter().find(|(set, _)| *set == name);
             found.map(|(_, value)| (*value).to_owned())
         };
-        launcher(engine, false, variable).map(|line| line.join(" ")).map_err(|error| error.text)
+        launcher(engine, false, variable).map(|line| line.join(" "))
     }
 
     #[test]
@@ -180,7 +185,7 @@ mod tests {
             ];
             for engine in [Engine::Slurm, Engine::Auto] {
                 let expected = format!("{begin} {options} --input=0");
-                assert_eq!(line(engine, &set), Ok(expected));
+                assert_eq!(build_line(engine, &set).unwrap(), expected);
             }
         }
     }
@@ -192,7 +197,7 @@ mod tests {
             (Engine::Slurm, &[("FLUX_URI", "local:///f")][..], "SLURM_JOB_ID is not set"),
             (Engine::Flux, &[("SLURM_JOB_ID", "7")][..], "FLUX_URI is not set"),
         ] {
-            let refused = line(engine, set).unwrap_err();
+            let refused = build_line(engine, set).unwrap_err().text;
             assert!(refused.contains(missing), "{refused}");
         }
     }
@@ -201,6 +206,8 @@ mod tests {
     fn what_a_launcher_has_started_starts_nothing() {
         let has = |name: &'static str| move |asked: &str| (asked == name).then(|| "1".to_owned());
         assert!(is_launched(has("SLURM_STEP_ID")) && is_launched(has("FLUX_JOB_ID")));
+        let shell_of_salloc = |asked: &str| (asked == "SLURM_STEP_ID").then(|| "4294967290".into());
+        assert!(!is_launched(shell_of_salloc));
         assert!(!is_launched(has("SLURM_JOB_ID")) && !is_launched(has("FLUX_ENCLOSING_ID")));
     }
 }
