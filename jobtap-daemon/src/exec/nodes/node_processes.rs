@@ -154,6 +154,7 @@ impl NodeProcesses {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::time::Duration;
 
     use super::*;
 
@@ -175,7 +176,8 @@ mod tests {
     async fn told(processes: &NodeProcesses, count: usize) -> Vec<u64> {
         let mut numbers = Vec::new();
         while numbers.len() < count {
-            processes.has_news().await;
+            let news = tokio::time::timeout(Duration::from_secs(20), processes.has_news());
+            assert!(news.await.is_ok(), "only {numbers:?} were told");
             for line in
                 processes.news().split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
             {
