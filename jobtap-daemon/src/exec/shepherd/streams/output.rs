@@ -49,6 +49,18 @@ impl Severity {
 /// The maximum size of the entries that are held in memory, in bytes.
 const MOST_HELD: usize = 4096;
 
+/// The minimum size of a long piece of output, in bytes. Pieces are long if a task prints faster than the shepherd reads.
+const LONG: usize = 16 * 1024;
+
+/// The maximum mean length of short lines, in bytes.
+const SHORT: usize = 32;
+
+/// Whether a piece is written in base64 although it is text. Each end of a line takes an escape in JSON, and readers take
+/// several times as long for them as for base64.
+fn is_long_of_short_lines(data: &[u8]) -> bool {
+    data.len() >= LONG && memchr::memchr_iter(b'\n', data).count() > data.len() / SHORT
+}
+
 /// Where the flushed entries of a log are.
 enum Place {
     /// In memory, until they are too many, or the job [runs for long](OutputLog::move_to_file), or it ends.
@@ -209,8 +221,8 @@ impl OutputLog {
             eof: false,
         };
         match std::str::from_utf8(data) {
-            Ok(text) => self.add("data", entry(None, text)),
-            Err(_) => self.add("data", entry(Some("base64"), &STANDARD.encode(data))),
+            Ok(text) if !is_long_of_short_lines(data) => self.add("data", entry(None, text)),
+            _ => self.add("data", entry(Some("base64"), &STANDARD.encode(data))),
         }
     }
 
@@ -289,6 +301,14 @@ impl OutputLog {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_much_output_of_short_lines_is_not_written_as_text() {
+        assert!(is_long_of_short_lines(&b"y\n".repeat(LONG / 2)));
+        assert!(!is_long_of_short_lines(&b"y\n".repeat(LONG / 2 - 1)));
+        assert!(!is_long_of_short_lines(&b"a line of more than thirty-two bytes\n".repeat(LONG)));
+        assert!(!is_long_of_short_lines(&vec![b'x'; LONG]));
+    }
 
     fn tasks(count: u32) -> TaskCount {
         TaskCount { all: count, own: count }
