@@ -73,6 +73,18 @@ pub enum JobCommand {
         /// Keys and values.
         values: Vec<(String, String)>,
     },
+    /// The first task of the job that has exited did so on another node, which may limit the time of the others
+    /// (`exit-timeout`).
+    FirstExit {
+        /// The job.
+        id: JobId,
+        /// The task.
+        rank: u32,
+        /// Its wait status.
+        status: i32,
+        /// The name of its host.
+        host: String,
+    },
     /// The end of the job is durable, so that the record of the job can be deleted.
     Ack {
         /// The job.
@@ -90,6 +102,7 @@ impl JobCommand {
             | Self::Resize { id, .. }
             | Self::Tasks { id }
             | Self::Exchanged { id, .. }
+            | Self::FirstExit { id, .. }
             | Self::Ack { id } => id,
         }
     }

@@ -56,8 +56,15 @@ pub(crate) enum ShepherdMessage {
     /// An event of a job that this manager has sent a start request for.
     Event(ExecEvent),
     /// The tasks of this node wait for those of the job's other nodes, and have put these values into PMI's store; the
-    /// response is [`JobCommand::Exchanged`].
-    Exchange { id: JobId, round: u32, values: Vec<(String, String)> },
+    /// response is [`JobCommand::Exchanged`]. It is repeated to another manager, also when it `is_over` here: other nodes
+    /// may still wait.
+    Exchange {
+        id: JobId,
+        round: u32,
+        values: Vec<(String, String)>,
+        #[serde(default)]
+        is_over: bool,
+    },
     /// The processes of a job's tasks; the response to [`JobCommand::Tasks`].
     Tasks { id: JobId, tasks: Vec<TaskProcess> },
 }
@@ -165,6 +172,9 @@ mod tests {
             any_id().prop_map(|id| JobCommand::Tasks { id }),
             (any_id(), any::<u32>(), any::<Vec<(String, String)>>())
                 .prop_map(|(id, round, values)| JobCommand::Exchanged { id, round, values }),
+            (any_id(), any::<u32>(), any::<i32>(), any::<String>()).prop_map(
+                |(id, rank, status, host)| JobCommand::FirstExit { id, rank, status, host }
+            ),
             any_id().prop_map(|id| JobCommand::Ack { id }),
         ]
     }

@@ -3,11 +3,15 @@
 //! A new connection has to show the identity of the instance by TLS, and then to say in its first line which node it is.
 //! Both have to happen in time.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::net::{IpAddr, TcpListener as StdTcpListener};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, Join, ReadHalf, WriteHalf, join};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{Sender, UnboundedReceiver, unbounded_channel};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -22,6 +26,9 @@ const JOINING: Duration = Duration::from_secs(10);
 /// The maximum number of connections that haven't said yet who they are. More of them wait in the system's queue.
 const MOST_STRANGERS: usize = 256;
 
+/// The same from one address. More of them are closed, so that one host can't keep the nodes on others from connecting.
+const MOST_OF_ADDRESS: usize = 64;
+
 /// A stream of bytes to a node.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + 'static {}
 impl<T: AsyncRead + AsyncWrite + Send + 'static> Stream for T {}
@@ -35,17 +42,19 @@ pub(super) async fn accept(
 ) -> std::io::Result<()> {
     listener.set_nonblocking(true)?;
     let listener = TcpListener::from_std(listener)?;
-    let strangers = std::sync::Arc::new(tokio::sync::Semaphore::new(MOST_STRANGERS));
+    let strangers = Arc::new(Semaphore::new(MOST_STRANGERS));
+    let by_address = Arc::<Mutex<HashMap<IpAddr, usize>>>::default();
     loop {
         // The semaphore is never closed.
-        let Ok(place) = std::sync::Arc::clone(&strangers).acquire_owned().await else {
+        let Ok(place) = Arc::clone(&strangers).acquire_owned().await else {
             return Ok(());
         };
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok((stream, from)) = listener.accept().await else {
             // Too many open files, for instance.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
+        let Some(of_address) = Stranger::admit(&by_address, from.ip()) else { continue };
         let (tls, inbox, socket) = (tls.clone(), inbox.clone(), socket.clone());
         tokio::spawn(async move {
             let greeted = async {
@@ -53,16 +62,52 @@ pub(super) async fn accept(
                 introduce(tls.accept(stream).await.ok()?).await
             };
             let greeted = timeout(JOINING, greeted).await;
-            drop(place);
+            drop((place, of_address));
             match greeted {
                 Ok(Some(Introduced::Node(node))) => serve(node, inbox).await,
                 // A client whose manager has ended sees that its connection ends.
                 Ok(Some(Introduced::Client(stream))) => {
                     drop(relay::meet(stream, &socket).await);
                 }
+                Ok(Some(Introduced::Command(number, stream))) => {
+                    let channel = Box::pin(stream);
+                    // Without a hub, the command ends.
+                    let _ = inbox.send(Message::Command { number, channel }).await;
+                }
                 Ok(None) | Err(_) => {}
             }
         });
+    }
+}
+
+/// A connection from an address that hasn't said yet who it is.
+struct Stranger {
+    all: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    address: IpAddr,
+}
+
+impl Stranger {
+    /// `None` if there are too many from this address.
+    fn admit(all: &Arc<Mutex<HashMap<IpAddr, usize>>>, address: IpAddr) -> Option<Self> {
+        let mut counts = all.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(address).or_default();
+        if *count >= MOST_OF_ADDRESS {
+            return None;
+        }
+        *count += 1;
+        Some(Self { all: Arc::clone(all), address })
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        let mut counts = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Entry::Occupied(mut count) = counts.entry(self.address) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
     }
 }
 
@@ -77,8 +122,13 @@ pub(super) async fn serve_own(stream: impl Stream, inbox: Sender<Message>) {
 enum Introduced<S> {
     Node(Introduction<S>),
     /// What follows is for the manager's socket.
-    Client(Join<BufReader<ReadHalf<S>>, WriteHalf<S>>),
+    Client(Joined<S>),
+    /// What follows is about the command with this number.
+    Command(u64, Joined<S>),
 }
+
+/// A connection whose first line has been read.
+type Joined<S> = Join<BufReader<ReadHalf<S>>, WriteHalf<S>>;
 
 /// A node that joins.
 struct Introduction<S> {
@@ -96,6 +146,9 @@ async fn introduce<S: Stream>(stream: S) -> Option<Introduced<S>> {
         Ok(FromNode::Join { version, node }) => (version, node),
         // A client is one of a node that has joined, so its version fits.
         Ok(FromNode::Client { .. }) => return Some(Introduced::Client(join(read, write))),
+        Ok(FromNode::Command { number, .. }) => {
+            return Some(Introduced::Command(number, join(read, write)));
+        }
         _ => return None,
     };
     if version != VERSION {
@@ -171,4 +224,23 @@ pub fn own_address(other: IpAddr) -> std::io::Result<IpAddr> {
     let socket = std::net::UdpSocket::bind((any, 0))?;
     socket.connect((other, 9))?;
     Ok(socket.local_addr()?.ip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_a_limited_number_of_strangers() {
+        let all = Arc::default();
+        let (here, there) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+        let admitted = || Stranger::admit(&all, here);
+        let mut strangers: Vec<Stranger> = std::iter::from_fn(admitted).take(1000).collect();
+        assert_eq!(strangers.len(), MOST_OF_ADDRESS);
+        assert!(Stranger::admit(&all, there).is_some());
+        strangers.pop();
+        assert!(admitted().is_some(), "it has said who it is");
+        strangers.clear();
+        assert!(all.lock().unwrap().is_empty());
+    }
 }

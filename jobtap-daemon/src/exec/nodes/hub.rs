@@ -10,13 +10,16 @@ use std::time::Duration;
 
 use jobtap_core::engine::ExecEvent;
 use jobtap_core::engine::parts::{Begin, Parts};
+use jobtap_core::eventlog::EventEntry;
 use jobtap_core::host::{PluginKey, ProcessCommand};
 use jobtap_core::job::JobId;
 use jobtap_core::resource::Idset;
+use rustix::io::Errno;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use super::commands::{self, Asked as AskedCommand, Commands};
 use super::message::{Connection, Message, other_program};
 use super::outputs::Outputs;
 use super::plugin_processes::{Ordered, refuse};
@@ -25,10 +28,13 @@ use crate::exec::local::OpenJob;
 use crate::exec::protocol::{
     Resumed, ShepherdMessage, ShepherdRequest, VERSION, decode_message, encode,
 };
-use crate::exec::shepherd::empties_shared_file;
+use crate::exec::shepherd::{empties_shared_file, limits_others};
 use crate::exec::{
     ExecutorReport, HeldJob, JobCommand, KillPolicy, NodeChange, Seen, StartJob, TaskProcess,
 };
+
+/// The entry of the exec eventlog for the exit of a task.
+const TASK_EXIT: &str = "shell.task-exit";
 
 /// The interval at which silent and absent nodes are looked for.
 const PATROL: Duration = Duration::from_secs(1);
@@ -44,6 +50,9 @@ const SILENCE: Duration = Duration::from_secs(15);
 
 /// Why a node is lost that doesn't join after a restart.
 const NOT_BACK: &str = "not back after the restart of the manager";
+
+/// How many bytes may be on their way between the manager and a command on its own node.
+const OWN_CHANNEL: usize = 1 << 18;
 
 /// How many bytes of commands may wait for a node that is away.
 const MOST_QUEUED: usize = 16 << 20;
@@ -67,6 +76,8 @@ pub(super) enum Request {
     Command(JobCommand),
     /// A command about a process of a plugin.
     Process(PluginKey, ProcessCommand),
+    /// A command of a client.
+    Run(Box<AskedCommand>),
     /// Let all shepherds exit as soon as they hold no job.
     Shutdown {
         done: StdSender<()>,
@@ -109,10 +120,14 @@ pub(super) struct Hub {
     followers: BTreeMap<JobId, Followers>,
     /// Ranks that were released before their jobs. Most jobs are released soon after, so that it isn't worth an event.
     released: BTreeMap<JobId, Released>,
+    /// Jobs of which no task has exited yet, if the first exit limits the time of the others.
+    timed: BTreeSet<JobId>,
     /// The exchanges of values between the tasks of jobs.
     exchanges: BTreeMap<JobId, Round>,
     /// Processes of jobs that a client has asked for, as far as nodes have answered.
     asked: BTreeMap<JobId, Asked>,
+    /// Commands of clients.
+    commands: Commands,
     report: Option<Report>,
     reports: Vec<ExecEvent>,
     joining: Option<StdSender<Joining>>,
@@ -133,9 +148,16 @@ struct Followers {
 struct Round {
     number: u32,
     /// What came from each node, by the number of the exchange: after a restart of the manager, they may differ.
-    gathered: BTreeMap<u32, BTreeMap<u32, Vec<(String, String)>>>,
+    gathered: BTreeMap<u32, BTreeMap<u32, Contribution>>,
     /// The answer to the last exchange, for nodes that have missed it.
     last: Vec<(String, String)>,
+}
+
+/// What the tasks of a node tell those of the others.
+struct Contribution {
+    values: Vec<(String, String)>,
+    /// Whether the last manager has sent this node the values of all.
+    is_over: bool,
 }
 
 /// Ranks of a job that still has others.
@@ -206,6 +228,14 @@ impl Node {
         true
     }
 
+    /// Puts the address at which the manager is reached here in the place of the manager's own, which is a socket on
+    /// another host.
+    fn name_manager<'a>(&self, env: impl Iterator<Item = &'a mut String>, own: &str) {
+        if let Some(uri) = &self.info.uri {
+            env.filter(|value| *value == own).for_each(|value| value.clone_from(uri));
+        }
+    }
+
     /// Whether it is connected and has said what its shepherd holds.
     fn is_ready(&self) -> bool {
         matches!(self.link, Link::Connected { .. }) && self.away.is_none()
@@ -240,8 +270,10 @@ impl Hub {
             outputs,
             followers: BTreeMap::new(),
             released: BTreeMap::new(),
+            timed: BTreeSet::new(),
             exchanges: BTreeMap::new(),
             asked: BTreeMap::new(),
+            commands: Commands::default(),
             report: None,
             reports: Vec::new(),
             joining: Some(joining),
@@ -322,6 +354,7 @@ impl Hub {
             Request::Start(job) => self.start(*job),
             Request::Command(command) => self.command(command),
             Request::Process(plugin, command) => self.process(plugin, command),
+            Request::Run(asked) => self.run_command(*asked),
             Request::Shutdown { done } => {
                 let kill = KillPolicy::default();
                 for node in self.nodes.values() {
@@ -371,6 +404,29 @@ impl Hub {
         }
     }
 
+    /// Runs a client's command on a node.
+    fn run_command(&mut self, mut asked: AskedCommand) {
+        let rank = asked.rank;
+        let Some(node) = self.nodes.get(&rank) else {
+            return asked.refuse(Errno::HOSTUNREACH, format!("there is no rank {rank}"));
+        };
+        if !node.is_ready() {
+            let how = if matches!(node.link, Link::Lost) { "lost" } else { "away" };
+            let reason = format!("rank {rank} ({}) is {how}", node.info.host);
+            return asked.refuse(Errno::HOSTUNREACH, reason);
+        }
+        let is_own = node.info.uri.is_none();
+        node.name_manager(asked.command.env.values_mut(), &self.own.uri);
+        let Some(number) = self.commands.expect(asked) else { return };
+        if is_own {
+            let (here, there) = tokio::io::duplex(OWN_CHANNEL);
+            tokio::spawn(commands::serve(there));
+            self.commands.begin(number, Box::pin(here));
+        } else {
+            node.send(node_line(&ToNode::Command { number }));
+        }
+    }
+
     fn begin(&mut self, report: Report) {
         self.report = Some(report);
         if !self.is_restart {
@@ -402,6 +458,9 @@ impl Hub {
         self.parts.begin(id, ranks.iter().copied(), begin);
         if let [rank] = *ranks {
             return self.start_part(rank, job);
+        }
+        if limits_others(&job.shell_options) {
+            self.timed.insert(id);
         }
         let waits = !job.reattach && empties_shared_file(&job.shell_options);
         let mut followers = Followers { leader: 0, parts: Vec::new(), cancel: None };
@@ -456,10 +515,8 @@ impl Hub {
 
     fn start_part(&mut self, rank: u32, mut job: StartJob) {
         let id = job.id;
-        if let Some(uri) = self.nodes.get(&rank).and_then(|node| node.info.uri.as_ref()) {
-            // The manager's own socket is on another host.
-            let named = job.env.iter_mut().filter(|(_, value)| *value == self.own.uri);
-            named.for_each(|(_, value)| value.clone_from(uri));
+        if let Some(node) = self.nodes.get(&rank) {
+            node.name_manager(job.env.iter_mut().map(|(_, value)| value), &self.own.uri);
         }
         let request = ShepherdRequest::Start(Box::new(job));
         let (ShepherdRequest::Start(job), Ok(line)) = (&request, encode(&request)) else { return };
@@ -486,6 +543,7 @@ impl Hub {
             JobCommand::Ack { .. } => {
                 self.outputs.forget(id);
                 self.exchanges.remove(&id);
+                self.timed.remove(&id);
                 self.parts.forget(id)
             }
             _ => self.parts.ranks(id).collect(),
@@ -571,6 +629,7 @@ impl Hub {
                     Frame::Node(line) => self.take_node_line(rank, &line),
                 }
             }
+            Message::Command { number, channel } => self.commands.begin(number, channel),
             Message::Left { rank, number } => {
                 if self.nodes.get(&rank).is_some_and(|node| node.is_connected(number)) {
                     self.cut(rank);
@@ -657,8 +716,8 @@ impl Hub {
                     self.answer_about_tasks(id);
                 }
             }
-            Ok(ShepherdMessage::Exchange { id, round, values }) => {
-                self.exchange(rank, id, round, values);
+            Ok(ShepherdMessage::Exchange { id, round, values, is_over }) => {
+                self.exchange(rank, id, round, Contribution { values, is_over });
             }
             Ok(ShepherdMessage::List { jobs }) => self.take_list(rank, jobs),
             Ok(ShepherdMessage::Refused { reason }) => {
@@ -676,27 +735,32 @@ impl Hub {
     }
 
     /// Gathers what the tasks of a node want to tell those of the others, and answers when all have come.
-    fn exchange(&mut self, rank: u32, id: JobId, round: u32, values: Vec<(String, String)>) {
+    fn exchange(&mut self, rank: u32, id: JobId, round: u32, own: Contribution) {
         if self.parts.ranks(id).next().is_none() {
             // The shepherd asks again when the job is started again.
             return;
         }
         let exchange = self.exchanges.entry(id).or_default();
         let answer = |values| ShepherdRequest::Job(JobCommand::Exchanged { id, round, values });
-        if round == exchange.number {
-            if let Some(node) = self.nodes.get(&rank) {
+        if round <= exchange.number {
+            if round == exchange.number
+                && !own.is_over
+                && let Some(node) = self.nodes.get(&rank)
+            {
                 node.request(&answer(exchange.last.clone()));
             }
             return;
         }
         let gathered = exchange.gathered.entry(round).or_default();
-        gathered.insert(rank, values);
+        gathered.insert(rank, own);
         if self.parts.ranks(id).all(|rank| gathered.contains_key(&rank)) {
             let gathered = std::mem::take(gathered);
             exchange.number = round;
-            exchange.gathered.clear();
-            let ranks: Vec<u32> = gathered.keys().copied().collect();
-            exchange.last = gathered.into_values().flatten().collect();
+            // A node may have begun the next one already, if the last manager has answered it.
+            exchange.gathered = exchange.gathered.split_off(&(round + 1));
+            let waits = |(rank, own): (&u32, &Contribution)| (!own.is_over).then_some(*rank);
+            let ranks: Vec<u32> = gathered.iter().filter_map(waits).collect();
+            exchange.last = gathered.into_values().flat_map(|own| own.values).collect();
             let request = answer(exchange.last.clone());
             for rank in ranks {
                 if let Some(node) = self.nodes.get(&rank) {
@@ -715,9 +779,31 @@ impl Hub {
             }
         }
         let id = event.id();
+        if let ExecEvent::Log { entry, .. } = &event {
+            self.note_exit(rank, id, entry);
+        }
         let reports = self.parts.report(rank, event);
         self.reports.extend(reports);
         self.start_followers(rank, id);
+    }
+
+    /// Tells the other nodes of a job that its first task has exited, if that limits the time of the others.
+    fn note_exit(&mut self, rank: u32, id: JobId, entry: &EventEntry) {
+        if entry.name != TASK_EXIT || !self.timed.remove(&id) {
+            return;
+        }
+        let field = |key: &str| entry.context.as_ref()?.get(key)?.as_i64();
+        let task = field("rank").and_then(|task| u32::try_from(task).ok()).unwrap_or_default();
+        let status = field("wait_status").and_then(|status| i32::try_from(status).ok());
+        let host = self.nodes.get(&rank).map(|node| node.info.host.clone()).unwrap_or_default();
+        let status = status.unwrap_or_default();
+        let first = JobCommand::FirstExit { id, rank: task, status, host };
+        let Ok(line) = encode(&ShepherdRequest::Job(first)) else { return };
+        for (_, node) in self.nodes.iter_mut().filter(|(other, _)| **other != rank) {
+            if node.open.contains_key(&id) {
+                node.command(to_shepherd(&line));
+            }
+        }
     }
 
     /// Handles what a node's shepherd holds: continues the jobs that are open there, and ends those that the node has had
@@ -816,7 +902,8 @@ impl Hub {
                 }
             }
             Ok(FromNode::Pong) => {}
-            Ok(FromNode::Join { .. } | FromNode::Client { .. }) | Err(_) => self.cut(rank),
+            Ok(FromNode::Join { .. } | FromNode::Client { .. } | FromNode::Command { .. })
+            | Err(_) => self.cut(rank),
         }
     }
 
@@ -866,6 +953,7 @@ impl Hub {
             }
         }
         silent.into_iter().for_each(|rank| self.cut(rank));
+        self.commands.patrol();
         self.report_released();
         // While the instance starts, no node is lost: the thread that waits for them reports those that are missing.
         if self.report.is_some() && self.shutdown.is_none() {

@@ -1,11 +1,13 @@
 //! What the hub learns from connections to nodes.
 
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
+use super::commands::Channel;
 use super::wire::{Frame, NodeInfo};
 
 /// A node's connection, as the hub has it. Dropping it closes the connection.
@@ -34,6 +36,8 @@ pub(super) enum Message {
     Joined { number: u64, node: NodeInfo, connection: Connection, begin: oneshot::Sender<()> },
     /// A line of a node.
     Frame { rank: u32, number: u64, frame: Frame },
+    /// A node has connected for a command.
+    Command { number: u64, channel: Pin<Box<dyn Channel>> },
     /// A connection has ended.
     Left { rank: u32, number: u64 },
 }

@@ -15,12 +15,14 @@
 //! | `node` | a node's side |
 //! | `plugin_processes`, `node_processes` | the processes of plugins on nodes: the manager's and the node's side |
 //! | `relay` | clients on nodes |
+//! | `commands` | commands that clients run on nodes |
 //! | `played` | nodes that are played, for benchmarks |
 //! | `saved` | what a manager needs after `kill -9` |
 //!
 //! The manager's own node is served as the others are, over a connection within the process.
 
 mod channel;
+mod commands;
 mod dial;
 mod hub;
 mod identity;
@@ -48,6 +50,7 @@ use jobtap_core::host::{PluginKey, ProcessCommand};
 use tokio::sync::mpsc::{UnboundedSender, WeakUnboundedSender, unbounded_channel};
 
 pub use self::channel::own_address;
+pub use self::commands::{CREDIT, Command, Data, FromCommand, Output, ToCommand};
 use self::hub::{Complete, Hub, Joining, Own, Request, missing};
 pub use self::identity::{Identity, IdentityError};
 pub use self::instance::{Nodes, NodesError};
@@ -151,6 +154,19 @@ impl NodesExecutor {
         }
     }
 
+    /// Returns a function that runs a client's command on the node of a rank. What the client sends and gets goes through
+    /// these channels; the command ends when the client drops its ends. It doesn't keep the executor alive.
+    pub fn commands(&self) -> impl Fn(u32, Command, CommandEnds) + Send + Sync + 'static {
+        let requests = self.requests.as_ref().map(UnboundedSender::downgrade);
+        move |rank, command, (to_client, from_client)| {
+            // Once the executor is gone, the dropped channels tell the client so.
+            if let Some(requests) = requests.as_ref().and_then(WeakUnboundedSender::upgrade) {
+                let asked = commands::Asked { rank, command, to_client, from_client };
+                let _ = requests.send(Request::Run(Box::new(asked)));
+            }
+        }
+    }
+
     fn wait_for_all(
         &self,
         nodes: &Nodes,
@@ -193,6 +209,10 @@ impl NodesExecutor {
         }
     }
 }
+
+/// The channels to a client and from it.
+pub type CommandEnds =
+    (tokio::sync::mpsc::Sender<FromCommand>, tokio::sync::mpsc::Receiver<ToCommand>);
 
 /// Serves the manager's own node.
 async fn serve_own(

@@ -19,6 +19,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
+use super::commands;
 use super::dial::Manager;
 use super::identity::{Identity, IdentityError};
 use super::node_processes::NodeProcesses;
@@ -118,10 +119,11 @@ async fn stay_connected(
     let mut since = Instant::now();
     let processes = NodeProcesses::new(info.uri.as_deref().unwrap_or_default());
     let _closed = Closed(&processes);
+    let remote = Remote { processes: processes.clone(), manager: manager.clone() };
     loop {
         let ended = match timeout(JOINING, manager.connect()).await {
             Ok(Ok(stream)) => {
-                let end = serve(stream, info, config, Some(&processes)).await?;
+                let end = serve(stream, info, config, Some(&remote)).await?;
                 since = Instant::now();
                 end
             }
@@ -138,12 +140,20 @@ async fn stay_connected(
     }
 }
 
+/// What a node has whose manager is on another host. On its own host, the manager runs processes itself.
+#[derive(Clone)]
+pub(super) struct Remote {
+    /// The processes of plugins.
+    processes: NodeProcesses,
+    manager: Manager,
+}
+
 /// Serves one connection to the manager.
 pub(super) async fn serve(
     stream: impl AsyncRead + AsyncWrite + Send + 'static,
     info: &NodeInfo,
     config: &LocalConfig,
-    processes: Option<&NodeProcesses>,
+    remote: Option<&Remote>,
 ) -> Result<End, NodeError> {
     let (read, mut write) = tokio::io::split(stream);
     let mut read = BufReader::new(Box::pin(read));
@@ -174,15 +184,15 @@ pub(super) async fn serve(
         tokio::spawn(read_frames(read, from_manager)).abort_handle(),
         tokio::spawn(read_lines(BufReader::new(lines), from_shepherd)).abort_handle(),
     ];
-    if let Some(processes) = processes {
-        processes.connect();
+    if let Some(remote) = remote {
+        remote.processes.connect();
     }
     let relay = Relay {
         files: GuestFiles::new(&config.state_dir),
         tails: BTreeMap::new(),
         write,
         shepherd,
-        processes: processes.cloned(),
+        remote: remote.cloned(),
         ending: false,
         _readers: Readers(readers),
     };
@@ -207,9 +217,9 @@ impl Drop for Closed<'_> {
 }
 
 /// Waits until something has happened to a process.
-async fn has_news(processes: &Option<NodeProcesses>) {
-    match processes {
-        Some(processes) => processes.has_news().await,
+async fn has_news(remote: &Option<Remote>) {
+    match remote {
+        Some(remote) => remote.processes.has_news().await,
         None => pending().await,
     }
 }
@@ -255,8 +265,7 @@ struct Relay<S> {
     tails: BTreeMap<JobId, Tail>,
     write: WriteHalf<S>,
     shepherd: tokio::net::unix::OwnedWriteHalf,
-    /// Those of plugins; on the manager's own node, the manager has them.
-    processes: Option<NodeProcesses>,
+    remote: Option<Remote>,
     /// Whether the instance ends: the shepherd then exits, too.
     ending: bool,
     _readers: Readers,
@@ -293,7 +302,7 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Relay<S> {
                     None if self.ending => return End::Instance,
                     None => Err(io::Error::other("the shepherd has ended")),
                 },
-                () = has_news(&self.processes) => self.send_news().await,
+                () = has_news(&self.remote) => self.send_news().await,
                 _ = look.tick(), if !self.tails.is_empty() => self.send_outputs().await,
                 () = sleep_until(heard + SILENCE) => Err(io::ErrorKind::TimedOut.into()),
             };
@@ -314,23 +323,28 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Relay<S> {
                 self.files.remove(id.as_u64());
             }
             ToNode::Run { key, order } => {
-                if let Some(processes) = &self.processes {
-                    processes.run(key, order);
+                if let Some(remote) = &self.remote {
+                    remote.processes.run(key, order);
                 }
             }
             ToNode::SignalProcess { key, signum } => {
-                if let Some(processes) = &self.processes {
-                    processes.signal(key, signum);
+                if let Some(remote) = &self.remote {
+                    remote.processes.signal(key, signum);
                 }
             }
             ToNode::Processes { seen, keys } => {
-                if let Some(processes) = &self.processes {
-                    processes.keep(seen, &keys);
+                if let Some(remote) = &self.remote {
+                    remote.processes.keep(seen, &keys);
                 }
             }
             ToNode::Seen { seq } => {
-                if let Some(processes) = &self.processes {
-                    processes.confirm(seq);
+                if let Some(remote) = &self.remote {
+                    remote.processes.confirm(seq);
+                }
+            }
+            ToNode::Command { number } => {
+                if let Some(Remote { manager, .. }) = self.remote.clone() {
+                    tokio::spawn(async move { commands::answer(&manager, number).await });
                 }
             }
             ToNode::Ping => self.send(&node_line(&FromNode::Pong)).await?,
@@ -360,7 +374,7 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Relay<S> {
 
     /// Says what has happened to processes.
     async fn send_news(&mut self) -> io::Result<()> {
-        let news = self.processes.as_ref().map(NodeProcesses::news).unwrap_or_default();
+        let news = self.remote.as_ref().map(|remote| remote.processes.news()).unwrap_or_default();
         if news.is_empty() {
             return Ok(());
         }

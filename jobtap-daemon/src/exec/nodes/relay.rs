@@ -22,6 +22,9 @@ const SOCKET: &str = "local-0";
 /// How many clients of one node are served at once. More of them wait in the system's queue.
 const MOST: usize = 1024;
 
+/// How many clients of one node connect at once. The manager closes what is too much from one address.
+const CONNECTING_AT_ONCE: usize = 16;
+
 /// How long the connection to the manager may take.
 const CONNECTING: Duration = Duration::from_secs(30);
 
@@ -34,6 +37,7 @@ pub fn socket_in(directory: &Path) -> std::path::PathBuf {
 pub(super) async fn serve(directory: &Path, manager: &Manager) -> io::Result<()> {
     let listener = UnixListener::bind(socket_in(directory))?;
     let places = Arc::new(Semaphore::new(MOST));
+    let connecting = Arc::new(Semaphore::new(CONNECTING_AT_ONCE));
     loop {
         // The semaphore is never closed.
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return Ok(()) };
@@ -42,19 +46,21 @@ pub(super) async fn serve(directory: &Path, manager: &Manager) -> io::Result<()>
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let manager = manager.clone();
+        let (manager, connecting) = (manager.clone(), Arc::clone(&connecting));
         tokio::spawn(async move {
             // A client whose connection can't be made sees that it ends.
-            let _ = pass(client, &manager).await;
+            let _ = pass(client, &manager, &connecting).await;
             drop(place);
         });
     }
 }
 
-async fn pass(mut client: UnixStream, manager: &Manager) -> io::Result<()> {
+async fn pass(mut client: UnixStream, manager: &Manager, connecting: &Semaphore) -> io::Result<()> {
+    let turn = connecting.acquire().await.map_err(io::Error::other)?;
     let connected = timeout(CONNECTING, manager.connect()).await;
     let mut stream = connected.map_err(io::Error::other)??;
     stream.write_all(&node_line(&FromNode::Client { version: VERSION })).await?;
+    drop(turn);
     copy_bidirectional(&mut client, &mut stream).await.map(drop)
 }
 

@@ -415,22 +415,76 @@ async fn the_other_nodes_wait_for_the_first_if_it_empties_their_file() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_other_nodes_learn_of_the_first_exit_if_it_limits_their_time() {
+    let (bench, mut nodes) = Bench::with_nodes(3).await;
+    let tasks = [0, 1].map(|rank| NodeTasks { rank, ntasks: 1 });
+    let shell_options = serde_json::json!({"exit-timeout": "5s"});
+    let job = StartJob { ntasks: 2, nodes: tasks.into(), shell_options, ..StartJob::new(ID) };
+    bench.requests.send(Request::Start(Box::new(job))).ok().unwrap();
+    nodes[0].started().await;
+    nodes[1].started().await;
+    let exit = |rank: u32| {
+        let context = serde_json::json!({"rank": rank, "wait_status": 256});
+        let entry = serde_json::json!({
+            "timestamp": 1.0, "name": "shell.task-exit", "context": context
+        });
+        ExecEvent::Log { id: ID, entry: serde_json::from_value(entry).unwrap() }
+    };
+    nodes[1].event(exit(1)).await;
+    let (rank, status, host) = (1, 256, "n1".to_owned());
+    let first = ShepherdRequest::Job(JobCommand::FirstExit { id: ID, rank, status, host });
+    assert_eq!(nodes[0].next_request().await, Some(first));
+    // Once, and only the nodes of the job.
+    nodes[0].event(exit(0)).await;
+    assert_eq!(nodes[1].next_request().await, None);
+    assert_eq!(nodes[2].next_request().await, None);
+}
+
+fn value(key: &str) -> (String, String) {
+    (key.to_owned(), key.to_owned())
+}
+
+fn exchange(round: u32, keys: &[&str], is_over: bool) -> ShepherdMessage {
+    let values = keys.iter().map(|key| value(key)).collect();
+    ShepherdMessage::Exchange { id: ID, round, values, is_over }
+}
+
+#[tokio::test(start_paused = true)]
 async fn tasks_of_all_nodes_get_the_values_of_all() {
     let (bench, mut nodes) = Bench::with_nodes(2).await;
     bench.start(&[0, 1]);
-    let value = |text: &str| (text.to_owned(), text.to_owned());
     for (node, own) in nodes.iter_mut().zip(["a", "b"]) {
         node.started().await;
-        node.say(&ShepherdMessage::Exchange { id: ID, round: 1, values: vec![value(own)] }).await;
+        node.say(&exchange(1, &[own], false)).await;
     }
     let all = vec![value("a"), value("b")];
     let answer = ShepherdRequest::Job(JobCommand::Exchanged { id: ID, round: 1, values: all });
     assert_eq!(nodes[0].next_request().await, Some(answer.clone()));
     assert_eq!(nodes[1].next_request().await, Some(answer.clone()));
     // The answer got lost.
-    nodes[1].say(&ShepherdMessage::Exchange { id: ID, round: 1, values: Vec::new() }).await;
+    nodes[1].say(&exchange(1, &[], false)).await;
     assert_eq!(nodes[1].next_request().await, Some(answer));
     assert_eq!(bench.told().await, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_gets_the_values_that_the_last_manager_has_sent_to_another() {
+    let (bench, mut nodes) = Bench::with_nodes(2).await;
+    bench.start(&[0, 1]);
+    nodes[0].started().await;
+    nodes[1].started().await;
+    // The first node has had the answer, and its tasks wait again.
+    nodes[0].say(&exchange(1, &["a"], true)).await;
+    nodes[0].say(&exchange(2, &["c"], false)).await;
+    nodes[1].say(&exchange(1, &["b"], false)).await;
+    let answer = |round, keys: &[&str]| {
+        let values = keys.iter().map(|key| value(key)).collect();
+        Some(ShepherdRequest::Job(JobCommand::Exchanged { id: ID, round, values }))
+    };
+    assert_eq!(nodes[1].next_request().await, answer(1, &["a", "b"]));
+    nodes[1].say(&exchange(2, &["d"], false)).await;
+    assert_eq!(nodes[1].next_request().await, answer(2, &["c", "d"]));
+    assert_eq!(nodes[0].next_request().await, answer(2, &["c", "d"]), "and not the first again");
 }
 
 #[tokio::test(start_paused = true)]

@@ -48,6 +48,8 @@ pub struct NodeInfo {
 pub(super) enum FromNode {
     /// The first line of a connection that is a client's.
     Client { version: u32 },
+    /// The first line of a connection for the command with this number.
+    Command { version: u32, number: u64 },
     /// The first line.
     Join { version: u32, node: NodeInfo },
     /// The output of a job's tasks from this offset on: whole entries of `guest.output`.
@@ -72,6 +74,8 @@ pub(super) enum ToNode {
     Unfollow { id: JobId },
     /// Run a process of a plugin, unless it is known.
     Run { key: u64, order: Order },
+    /// Connect for a command of a client, with this number.
+    Command { number: u64 },
     /// Send a signal to a process of a plugin.
     SignalProcess { key: u64, signum: i32 },
     /// These are the processes that the manager waits for; others are killed. What has happened since `seen` is to be said

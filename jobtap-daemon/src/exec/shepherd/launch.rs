@@ -17,10 +17,11 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::claims::Claimed;
 use super::devices::Devices;
+use super::exchange::JobExchange;
 use super::files::jobdir::JobDirs;
 use super::forker::{Forker, TaskReport};
 use super::host_name::{host_name, name_host};
-use super::job::{Attach, Executing, Job, JobExchange, Launch, Plan, State, Step, TaskRequest};
+use super::job::{Attach, Executing, Job, Launch, Plan, State, Step, TaskRequest};
 use super::job_user::JobUser;
 use super::message::{ExecResult, Message};
 use super::not_forked::NotForked;
@@ -188,7 +189,7 @@ impl Shepherd {
         self.claims.claim(start.id);
         let pmi = has_pmi.then(|| self.pmi.job(&start, &self.inbox));
         let across = pmi.clone().filter(|_| start.part.is_some());
-        job.exchange = across.map(|pmi| JobExchange { pmi, asked: None });
+        job.exchange = across.map(JobExchange::new);
         Ok(Plan { start, limits, job_user, pmi, devices, signals: Vec::new() })
     }
 

@@ -24,6 +24,7 @@ mod claims;
 mod connection;
 mod devices;
 mod ending;
+mod exchange;
 mod files;
 mod forker;
 mod gpus;
@@ -60,8 +61,9 @@ use std::future::ready;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener as StdUnixListener;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
 use jobtap_core::job::JobId;
@@ -81,6 +83,7 @@ use self::manager_process::ManagerProcess;
 use self::message::Message;
 use self::pids::token;
 use self::state::{Manager, Shepherd};
+pub(super) use self::streams::options::limits_others;
 pub(crate) use self::streams::options::{MOST_FILES_PER_TASK, files_per_task};
 pub(super) use self::streams::taskio::empties_shared_file;
 use super::protocol::{ShepherdMessage, ShepherdRequest, VERSION};
@@ -314,11 +317,10 @@ impl Shepherd {
         let outbox = self.outbox();
         let exchange = self.jobs.get_mut(&id).and_then(|job| job.exchange.as_mut());
         let Some(exchange) = exchange else { return };
-        let asked = ShepherdMessage::Exchange { id, round, values };
+        let asked = exchange.begin(id, round, values);
         if let Some(outbox) = outbox {
-            let _ = outbox.send(asked.clone());
+            let _ = outbox.send(asked);
         }
-        exchange.asked = Some(asked);
     }
 
     fn send_tasks(&self, id: JobId) {
@@ -384,10 +386,14 @@ impl Shepherd {
             JobCommand::Exchanged { id, round, values } => {
                 if let Some(exchange) = self.jobs.get_mut(&id).and_then(|job| job.exchange.as_mut())
                 {
-                    let is_answer = |asked: &mut ShepherdMessage| matches!(asked, ShepherdMessage::Exchange { round: own, .. } if *own == round);
-                    exchange.asked.take_if(is_answer);
-                    exchange.pmi.exchanged(round, values);
+                    exchange.end(round, values);
                 }
+            }
+            JobCommand::FirstExit { id, rank, status, host } => {
+                let status = ExitStatus::from_raw(status);
+                let job = self.jobs.get_mut(&id);
+                let timeout = job.and_then(|job| job.exited_elsewhere(rank, status, host));
+                self.time_others(id, timeout);
             }
             JobCommand::Ack { id } => match self.jobs.get_mut(&id) {
                 Some(job) => {

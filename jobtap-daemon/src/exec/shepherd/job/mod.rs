@@ -29,11 +29,11 @@ use self::state::Finish;
 pub(super) use self::state::{Cancel, Ending, Executing, Launch, Plan, State, Step, TaskRequest};
 pub(super) use self::streams::Streams;
 
+use super::exchange::JobExchange;
 use super::files::jobdir::JobDir;
 use super::host_name::host_name;
 use super::pids::tasks::Tasks;
 use super::placement::place;
-use super::pmi::Pmi;
 use super::streams::options::ExitOptions;
 use super::template::f58_for;
 use crate::exec::protocol::ShepherdMessage;
@@ -71,13 +71,6 @@ pub(super) struct Job {
     /// Whether a manager has acknowledged it; then no manager will request it again, not even when it
     /// ends.
     pub(super) acknowledged: bool,
-}
-
-/// The exchange of PMI's values between the nodes of a job.
-pub(super) struct JobExchange {
-    pub(super) pmi: Pmi,
-    /// What the manager still has to answer.
-    pub(super) asked: Option<ShepherdMessage>,
 }
 
 /// The name of the program that a command runs.
@@ -163,10 +156,8 @@ impl Job {
         seen: Seen,
     ) {
         let ended = self.has_ended();
-        let asked = self.exchange.as_ref().and_then(|exchange| exchange.asked.clone());
-        if let (Some(outbox), Some(asked)) = (&outbox, asked) {
-            // The answer may be lost with the last connection.
-            let _ = outbox.send(asked);
+        if let (Some(outbox), Some(exchange)) = (&outbox, &self.exchange) {
+            exchange.repeated(self.id).for_each(|message| drop(outbox.send(message)));
         }
         self.journal.attach(outbox, how, seen, ended);
     }
@@ -306,6 +297,17 @@ impl Job {
         self.report_exits(&[exit])
     }
 
+    /// Notes that a task on another node has exited before all others. Returns how long those of this node may go on.
+    #[must_use]
+    pub(super) fn exited_elsewhere(
+        &mut self,
+        rank: u32,
+        status: ExitStatus,
+        host: String,
+    ) -> Option<Duration> {
+        self.outcome.note_exit_on(rank, status, || host)
+    }
+
     /// Forgets a process that hasn't executed its task's program. Returns whether it is still to be reaped.
     pub(super) fn not_executed(&mut self, pid: Pid) -> bool {
         if let State::Launching(launch) = &mut self.state {
@@ -328,7 +330,7 @@ impl Job {
         }
         if self.outcome.ends_others(exit) {
             let what = format!("failed ({}) and exit-on-error is set", exit.in_words());
-            self.fail_others(self.note(exit.rank, &what), Some(exit.raw_status()));
+            self.fail_others(self.note(exit.rank, &host_name(), &what), Some(exit.raw_status()));
         }
         self.outcome.note_exit(exit)
     }
@@ -342,14 +344,14 @@ impl Job {
         if let Some((first, timeout)) = self.outcome.timed_first() {
             let (how, seconds) = (&first.how, timeout.as_secs_f64());
             let what = format!("exited ({how}) and exit-timeout={seconds}s has expired");
-            let (note, status) = (self.note(first.rank, &what), first.status);
+            let (note, status) = (self.note(first.rank, &first.host, &what), first.status);
             self.fail_others(note, Some(status));
         }
     }
 
     /// A note about what a task did, in the words of Flux's job shell.
-    fn note(&self, rank: u32, what: &str) -> String {
-        format!("{}: task rank {rank} on host {} {what}", self.program, host_name())
+    fn note(&self, rank: u32, host: &str, what: &str) -> String {
+        format!("{}: task rank {rank} on host {host} {what}", self.program)
     }
 
     /// Raises a fatal exception, on which the manager ends the tasks that still run. If there is a `wait_status`, the

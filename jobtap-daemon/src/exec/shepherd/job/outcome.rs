@@ -8,6 +8,7 @@ use jobtap_core::job::signal_text;
 use rustix::process::Pid;
 use serde_json::{Map, Value};
 
+use super::super::host_name::host_name;
 use super::super::placement::Place;
 use super::super::streams::options::ExitOptions;
 
@@ -33,7 +34,7 @@ impl Exit {
 
     /// `Exit 1`, or the name of the signal.
     pub(super) fn in_words(&self) -> String {
-        self.status.signal().map_or_else(|| format!("Exit {}", self.code()), signal_text)
+        in_words(self.status)
     }
 
     /// The context of `shell.task-exit`.
@@ -51,11 +52,18 @@ impl Exit {
     }
 }
 
+fn in_words(status: ExitStatus) -> String {
+    let code = || format!("Exit {}", status.code().unwrap_or(0));
+    status.signal().map_or_else(code, signal_text)
+}
+
 /// The first task of a job that has exited.
 pub(super) struct FirstExit {
     pub(super) rank: u32,
     /// [`Exit::in_words`].
     pub(super) how: String,
+    /// The name of its host.
+    pub(super) host: String,
     /// The wait status, as of `wait`(2).
     pub(super) status: i32,
 }
@@ -142,11 +150,21 @@ impl Outcome {
     /// Notes a task that has exited. If it is the first one, returns how long the others may go on; `None` is no
     /// limit.
     pub(super) fn note_exit(&mut self, exit: &Exit) -> Option<Duration> {
+        self.note_exit_on(exit.rank, exit.status, host_name)
+    }
+
+    /// As [`note_exit`](Self::note_exit), for a task on a host.
+    pub(super) fn note_exit_on(
+        &mut self,
+        rank: u32,
+        status: ExitStatus,
+        host: impl FnOnce() -> String,
+    ) -> Option<Duration> {
         if self.first.is_some() {
             return None;
         }
-        let (how, status) = (exit.in_words(), exit.raw_status());
-        self.first = Some(FirstExit { rank: exit.rank, how, status });
+        let (how, host) = (in_words(status), host());
+        self.first = Some(FirstExit { rank, how, host, status: status.into_raw() });
         self.options.timeout
     }
 

@@ -105,6 +105,11 @@ impl ExitOptions {
     }
 }
 
+/// Whether the exit of a job's first task limits the time of the others (`exit-timeout`).
+pub(in crate::exec) fn limits_others(options: &Value) -> bool {
+    ExitOptions::parse(options).is_ok_and(|options| options.timeout.is_some())
+}
+
 /// The maximum of [`files_per_task`]: two for each stream, one for the input, one for PMI and five for a terminal.
 pub(crate) const MOST_FILES_PER_TASK: u64 = 11;
 
