@@ -21,5 +21,6 @@ pub use cli::{main, main_of};
 pub use jobtap_daemon::{archive, composition, daemon, exec, rpc, store};
 
 use jobtap_daemon::{
-    clock, columns, files, limited, linked, locale, open_files, rlimits, shown, stderr, users,
+    clock, columns, files, limited, linked, locale, open_files, process_group, rlimits, shown,
+    stderr, users,
 };

@@ -19,6 +19,9 @@ pub const JOBID_PATH: &str = "jobid-path";
 /// The attribute for the path of the configuration, if there is one.
 pub const CONFIG_PATH: &str = "config.path";
 
+/// The attribute for the hosts of the ranks, as PMI writes a map of tasks to nodes.
+pub const HOSTS_OF_RANKS: &str = "broker.mapping";
+
 /// The prefix of the names of the user's own attributes, as in Flux.
 const OWN: &str = "test.";
 

@@ -17,7 +17,8 @@
 //! | `rights/`, `audit` | what users may do, and the log of what they have changed |
 //! | `watchers/` | who hears of events that are durable |
 //! | `engine/` | the thread that owns the engine, and the order in which it takes messages |
-//! | `processes/`, `plugin_threads/` | the processes that plugins run; their work on threads |
+//! | `plugin_threads/` | the work of plugins on threads |
+//! | `node_commands` | the commands that clients run on nodes |
 //! | `records`, `resources`, `attributes`, `user_names`, `unix_socket`, `log`, `failure` | each a part of its own |
 //!
 //! One order keeps every promise: nothing is acknowledged before it is durable, and nothing that was
@@ -36,6 +37,7 @@ mod http;
 mod http;
 mod lifecycle;
 pub mod log;
+mod node_commands;
 mod plugin_threads;
 mod records;
 mod request_parts;

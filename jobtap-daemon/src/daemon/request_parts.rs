@@ -14,6 +14,7 @@ use super::engine::EngineHandle;
 use super::execution::Execution;
 use super::execution::host_limits::HostLimits;
 use super::log::Log;
+use super::node_commands::NodeCommands;
 use super::plugin_threads::blocking::ThreadUses;
 use super::records::Records;
 use super::rights::access::Access;
@@ -46,6 +47,8 @@ pub(super) struct RequestParts {
     pub(super) restart: Notify,
     pub(super) shutdown: ShutdownRequest,
     pub(super) attributes: Arc<Attributes>,
+    /// The commands on nodes; `None` if all ranks are this host.
+    pub(super) commands: Option<Arc<NodeCommands>>,
 }
 
 /// A client's request to end the manager.

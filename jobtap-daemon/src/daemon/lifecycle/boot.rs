@@ -7,7 +7,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
 use jobtap_core::engine::{Cred, Engine, HostCheck, Input, Level, NodeRequest, Request, Setup};
-use jobtap_core::job::Uid;
+use jobtap_core::job::{TaskMap, Uid};
 use jobtap_core::resource::Idset;
 use tokio::sync::{Notify, oneshot};
 
@@ -15,7 +15,7 @@ use super::options::Options;
 use super::restore;
 use super::start_error::StartError;
 use crate::daemon::Failure;
-use crate::daemon::attributes::JOBID_PATH;
+use crate::daemon::attributes::{HOSTS_OF_RANKS, JOBID_PATH};
 use crate::daemon::audit::Audit;
 use crate::daemon::config::current::{Configuration, remarks};
 use crate::daemon::config::linked_plugins::LinkedPlugins;
@@ -27,11 +27,12 @@ use crate::daemon::execution::host_limits::HostLimits;
 use crate::daemon::execution::task_processes::TaskProcesses;
 use crate::daemon::execution::{self, Execution};
 use crate::daemon::log::Log;
+use crate::daemon::node_commands::NodeCommands;
 use crate::daemon::plugin_threads::blocking::BlockingThreads;
 use crate::daemon::plugin_threads::futures::FutureThreads;
 use crate::daemon::records::Records;
 use crate::daemon::request_parts::{RequestParts, ShutdownRequest};
-use crate::daemon::resources::{self, Inventory};
+use crate::daemon::resources::{self, Inventory, ResourceError};
 use crate::daemon::rights::access::Access;
 use crate::daemon::rights::privacy::Privacy;
 use crate::daemon::watchers::hub::Hub;
@@ -75,13 +76,12 @@ pub(super) fn start_threads(
             plugin_runtime.processes.pass_on(executor.plugin_processes());
             (inventory, Some(executor))
         }
-        None => {
-            let (config, given) = (&options.config, options.given.as_ref());
-            (resources::discover(config, &options.test_size, given)?, None)
-        }
+        None => (discover(options)?, None),
     };
+    let commands = nodes.as_ref().map(|nodes| Arc::new(NodeCommands::new(nodes.commands(), uri)));
     let registry = crate::linked::registry()?;
-    let size = inventory.resources.ranks().len().to_string();
+    let ranks = inventory.resources.ranks().len();
+    let (size, mapping) = (ranks.to_string(), mapping(ranks, nodes.is_some()).to_pmi());
     let hosts = inventory.resources.nodelist().to_string();
     let plugins = LinkedPlugins::new(&registry, &options.config);
     let settings = Settings::read(&options.config, &plugins)?;
@@ -145,6 +145,7 @@ pub(super) fn start_threads(
     let configuration =
         configuration(options, &engine, &execution, &log, plugins.names(), settings);
     let attributes = options.attributes.with([
+        (HOSTS_OF_RANKS, mapping),
         ("broker.pid", std::process::id().to_string()),
         ("broker.starttime", crate::daemon::now().as_secs().to_string()),
         ("hostlist", hosts),
@@ -182,6 +183,7 @@ pub(super) fn start_threads(
         restart: Notify::new(),
         shutdown: ShutdownRequest::default(),
         attributes,
+        commands,
     };
     Ok((thread, Arc::new(parts)))
 }
@@ -332,6 +334,15 @@ struct Placed {
     ranks: Idset,
 }
 
+/// Which host has which rank: each its own in an instance of several nodes, and else one all of them.
+fn mapping(ranks: usize, is_spread: bool) -> TaskMap {
+    let ranks = u32::try_from(ranks).unwrap_or(u32::MAX);
+    match is_spread {
+        true => TaskMap::block(&vec![1; ranks as usize]),
+        false => TaskMap::block(&[ranks]),
+    }
+}
+
 /// Waits for the nodes of an instance of several.
 fn open_nodes(
     options: &Options,
@@ -342,7 +353,17 @@ fn open_nodes(
     let mut own = LocalConfig::new(state.join(OWN_NODE))?;
     own.temporary = options.statedir.is_temporary();
     let (executor, infos) = NodesExecutor::open(nodes, own, state, &options.socket, uri)?;
-    Ok(Some((executor, resources::of_nodes(&infos, options.end_of_nodes)?)))
+    let inventory = match &options.given {
+        // They have properties, too, and the end of the job can have moved since the nodes were first known.
+        Some(_) => discover(options)?,
+        None => resources::of_nodes(&infos, options.end_of_nodes)?,
+    };
+    Ok(Some((executor, inventory)))
+}
+
+/// The resources according to the configuration and the options.
+fn discover(options: &Options) -> Result<Inventory, ResourceError> {
+    resources::discover(&options.config, &options.test_size, options.given.as_ref())
 }
 
 /// Passes on what the executor reports.

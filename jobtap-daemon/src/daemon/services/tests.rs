@@ -92,6 +92,19 @@ fn guests_may_not_call_services_of_the_owner() {
 }
 
 #[test]
+fn only_the_owner_runs_commands_on_nodes() {
+    for (topic, payload) in [
+        ("rexec.exec", json!({"rank": 1, "cmd": {"cmdline": ["id"], "cwd": "/"}})),
+        ("rexec.write", json!({"key": 1, "eof": true})),
+        ("rexec.kill", json!({"key": 1, "signum": 9})),
+    ] {
+        let error = refusal(topic, &payload, GUEST);
+        assert_eq!(error, RpcError::new(EPERM, "Request requires owner credentials"), "{topic}");
+        assert!(admit(topic, &payload, OWNER).is_ok(), "{topic}");
+    }
+}
+
+#[test]
 fn statistics_of_all_jobs_are_refused_where_jobs_are_hidden() {
     for topic in [
         "job-manager.stats-get",

@@ -187,6 +187,9 @@ services! { each_service:
     "shutdown.start":              attr::Shutdown => attr::Ending, Owner, Short, audit = attr::Shutdown::audit;
 
     "rexec.announce":              exec::Announce => Done, Owner, Short, audit = exec::Announce::audit;
+    "rexec.exec":                  exec::Exec => exec::Happened, Owner, Stream + large;
+    "rexec.write":                 exec::Write => Done, Owner, Short;
+    "rexec.kill":                  exec::Kill => Done, Owner, Short;
 
     "log.append":                  log::Append => Done, Owner, Short;
     "log.dmesg":                   log::Dmesg => log::Shown, Owner, LongOrStream;

@@ -4,6 +4,7 @@
 pub(super) mod arrays;
 pub(super) mod escapes;
 pub(super) mod format;
+pub(super) mod hosts;
 pub(super) mod ids;
 pub(super) mod indexes;
 pub(super) mod json;

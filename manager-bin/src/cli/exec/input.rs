@@ -11,7 +11,7 @@ use tokio::process::ChildStdin;
 use tokio::sync::mpsc::{Receiver, Sender};
 
 /// The maximum number of bytes per read.
-const CHUNK: usize = 64 * 1024;
+pub(super) const CHUNK: usize = 64 * 1024;
 
 /// The maximum number of chunks that wait for a command.
 const WAITING: usize = 64;

@@ -1,13 +1,15 @@
 //! `exec`: runs a command for each node, as administrators do to maintain nodes outside of jobs.
 //!
-//! All nodes of a manager are on its own host, so this process runs the commands itself, as the user who calls it and
-//! in that user's environment: the manager has no service that runs arbitrary commands. The manager only checks whether
-//! the user is the instance owner, and records the command.
+//! Where all nodes of a manager are its own host, this process runs the commands itself, as the user who calls it and in
+//! that user's environment. The manager only checks whether the user is the instance owner, and records the command. On
+//! the nodes of an allocation, their own processes run it, as the instance owner.
 
 mod input;
 mod interrupts;
+mod lines;
 mod messages;
 mod process;
+mod remote;
 mod targets;
 
 use std::collections::BTreeMap;
@@ -26,6 +28,7 @@ use tokio::task::JoinSet;
 use self::interrupts::Interrupts;
 use self::messages::{COMMAND, NOT_RUN, complain};
 use self::process::{Ended, Order};
+use self::remote::Connections;
 use self::targets::{Permission, TargetArgs, Targets};
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
@@ -78,11 +81,20 @@ async fn exec(client: &Client, args: ExecArgs) -> Result<u8, CliError> {
         }
         return Ok(NOT_RUN);
     }
-    check_open_files(targets.ranks().len())?;
+    let remote = match targets.are_hosts() {
+        true => {
+            let (responses, requests) = (client.clone(), client.another().await?);
+            Some(Connections { responses, requests })
+        }
+        false => {
+            check_open_files(targets.ranks().len())?;
+            None
+        }
+    };
     let progress = Progress { since: Instant::now(), verbose: args.verbose };
     let (ranks, program) = (targets.ranks(), process::program(&args.command));
     progress.say(&format!("Starting {program} on {}", ranks.brackets()));
-    let ended = run_all(targets, &args, &progress).await?;
+    let ended = run_all(targets, remote.as_ref(), &args, &progress).await?;
     let code = ended.iter().map(Ended::code).max().unwrap_or_default();
     progress.say(&format!("{} tasks complete with code {code}", ended.len()));
     if !args.quiet {
@@ -94,6 +106,7 @@ async fn exec(client: &Client, args: ExecArgs) -> Result<u8, CliError> {
 /// Runs the command for all nodes until the last one has ended.
 async fn run_all(
     targets: Targets,
+    remote: Option<&Connections>,
     args: &ExecArgs,
     progress: &Progress,
 ) -> Result<Vec<Ended>, CliError> {
@@ -111,7 +124,13 @@ async fn run_all(
         let input = (!args.noinput).then(input::channel);
         let (sender, input) = input.unzip();
         senders.extend(sender);
-        running.spawn(process::run(Arc::clone(&order), node, input, signals.subscribe()));
+        let (order, signals) = (Arc::clone(&order), signals.subscribe());
+        match remote.cloned() {
+            Some(manager) => {
+                running.spawn(remote::run(manager, order, node, input, signals));
+            }
+            None => drop(running.spawn(process::run(order, node, input, signals))),
+        }
     }
     progress.say("Sent all requests");
     // The thread may wait for a terminal. Nobody joins it: it ends with this process.
@@ -195,6 +214,6 @@ mod tests {
         let ended = [exited(3, 9), exited(0, 0), exited(1, 3 << 8), exited(2, 3 << 8)];
         assert_eq!(summary(&ended), ["3: Killed", "[1-2]: Exit 3"]);
         assert_eq!(ended.iter().map(Ended::code).max(), Some(137));
-        assert_eq!(Ended::NotStarted { code: 127 }.code(), 127);
+        assert_eq!(Ended::Failed { code: 127 }.code(), 127);
     }
 }

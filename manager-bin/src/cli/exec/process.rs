@@ -1,30 +1,29 @@
-//! One command, run for one node.
+//! One command on this host, run for one node.
 
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 
 use jobtap_core::job::WaitStatus;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 use tokio::sync::broadcast;
 use tokio::sync::mpsc::Receiver;
 
 use super::input;
+use super::lines::Lines;
 use super::messages::{NOT_RUN, complain};
 use crate::cli::common::message::{CliError, system_text};
 use crate::cli::common::session;
+use crate::process_group::ProcessGroup;
 
 /// The exit code of a command that is not found.
-const NOT_FOUND: u8 = 127;
-
-/// The longest line that is printed whole, so that commands don't write into each other's lines.
-const LONGEST: usize = 1024 * 1024;
+pub(super) const NOT_FOUND: u8 = 127;
 
 /// The directory of a command whose own directory doesn't exist.
 const FALLBACK: &str = "/tmp";
@@ -46,13 +45,21 @@ pub(super) struct Node {
     pub(super) host: Option<String>,
 }
 
+impl Node {
+    /// What a command learns about its node.
+    pub(super) fn variables(&self) -> impl Iterator<Item = (String, String)> {
+        let host = self.host.iter().map(|host| ("HOSTNAME".to_owned(), host.clone()));
+        [("JOBTAP_RANK".to_owned(), self.rank.to_string())].into_iter().chain(host)
+    }
+}
+
 /// How a command ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     /// It has run.
     Exited { rank: u32, status: WaitStatus },
-    /// It was not started.
-    NotStarted { code: u8 },
+    /// It was not started, or its node is lost.
+    Failed { code: u8 },
 }
 
 impl Ended {
@@ -60,7 +67,7 @@ impl Ended {
     pub(super) fn code(&self) -> u8 {
         match self {
             Self::Exited { status, .. } => status.exit_code().unwrap_or(1),
-            Self::NotStarted { code } => *code,
+            Self::Failed { code } => *code,
         }
     }
 }
@@ -87,7 +94,7 @@ pub(super) async fn run(
             let (program, text) = (program(&order.words), system_text(&error));
             complain(&format!("rank {rank}: {program}: error launching process: {text}"));
             let missing = error.kind() == io::ErrorKind::NotFound;
-            return Ok(Ended::NotStarted { code: if missing { NOT_FOUND } else { NOT_RUN } });
+            return Ok(Ended::Failed { code: if missing { NOT_FOUND } else { NOT_RUN } });
         }
     };
     let label = order.label.then(|| format!("{rank}: "));
@@ -101,12 +108,12 @@ pub(super) async fn run(
     };
     let copied = async {
         tokio::try_join!(
-            copy(stdout, label.as_deref(), io::stdout),
-            copy(stderr, label.as_deref(), io::stderr),
+            copy(stdout, Lines::new(label.as_deref(), io::stdout)),
+            copy(stderr, Lines::new(label.as_deref(), io::stderr)),
         )
     };
     tokio::select! {
-        ended = async { tokio::join!(group.wait(signals), copied) } => {
+        ended = async { tokio::join!(wait(&mut group, signals), copied) } => {
             let (status, copied) = ended;
             copied?;
             Ok(Ended::Exited { rank, status: WaitStatus(status?.into_raw()) })
@@ -116,21 +123,18 @@ pub(super) async fn run(
     }
 }
 
-fn spawn(order: &Order, node: &Node, has_input: bool) -> io::Result<Group> {
+fn spawn(order: &Order, node: &Node, has_input: bool) -> io::Result<ProcessGroup> {
     let Some((program, arguments)) = order.words.split_first() else {
         return Err(io::ErrorKind::NotFound.into());
     };
     let mut command = Command::new(program);
-    command.args(arguments).env("JOBTAP_RANK", node.rank.to_string());
-    command.envs(node.host.as_ref().map(|host| ("HOSTNAME", host)));
+    command.args(arguments).envs(node.variables());
     if let Some(directory) = &order.directory {
         command.current_dir(usable(directory));
     }
     command.stdin(if has_input { Stdio::piped() } else { Stdio::null() });
-    // Its own process group, so that a signal reaches all its processes, and Ctrl-C at a terminal reaches only this
-    // one.
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-    Ok(Group { child: command.spawn()? })
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    ProcessGroup::spawn(&mut command)
 }
 
 /// The directory, or `FALLBACK` if it can't be read.
@@ -138,99 +142,43 @@ fn usable(directory: &OsStr) -> &OsStr {
     match std::fs::read_dir(directory) {
         Ok(_) => directory,
         Err(error) => {
-            let (name, text) = (Path::new(directory).display(), system_text(&error));
-            session::print_message(&format!(
-                "Could not change dir to {name}: {text}. Going to {FALLBACK} instead"
-            ));
+            elsewhere(directory, &system_text(&error), FALLBACK);
             OsStr::new(FALLBACK)
         }
     }
 }
 
-/// A command with the processes that it has started in its group. All are killed when this is dropped before it has
-/// ended.
-struct Group {
-    child: Child,
+/// Tells the user that a command runs in another directory than its own.
+pub(super) fn elsewhere(named: &OsStr, reason: &str, directory: &str) {
+    let named = Path::new(named).display();
+    session::print_message(&format!(
+        "Could not change dir to {named}: {reason}. Going to {directory} instead"
+    ));
 }
 
-impl Group {
-    /// Waits for the end of the command, and passes signals on until then.
-    async fn wait(
-        &mut self,
-        mut signals: broadcast::Receiver<Signal>,
-    ) -> io::Result<std::process::ExitStatus> {
-        loop {
-            tokio::select! {
-                status = self.child.wait() => return status,
-                Ok(signal) = signals.recv() => self.signal(signal),
-            }
+/// Waits for the end of the command, and passes signals on until then.
+async fn wait(
+    group: &mut ProcessGroup,
+    mut signals: broadcast::Receiver<Signal>,
+) -> io::Result<ExitStatus> {
+    loop {
+        tokio::select! {
+            status = group.child.wait() => return status,
+            Ok(signal) = signals.recv() => group.signal(signal),
         }
     }
-
-    /// Sends a signal to the group. The id of a process that hasn't been waited for can't belong to another one.
-    fn signal(&self, signal: Signal) {
-        let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
-        // Fails when all have exited, which is harmless.
-        let _ = pid.map(|pid| kill_process_group(pid, signal));
-    }
 }
 
-impl Drop for Group {
-    fn drop(&mut self) {
-        self.signal(Signal::KILL);
-    }
-}
-
-/// Prints a stream to its end, by whole lines.
+/// Prints a stream to its end.
 async fn copy<W: io::Write>(
     stream: Option<impl AsyncRead + Unpin>,
-    label: Option<&str>,
-    to: impl Fn() -> W,
+    mut lines: Lines<W>,
 ) -> Result<(), CliError> {
     let Some(mut stream) = stream else { return Ok(()) };
-    let mut held = Vec::new();
-    let mut at_start = true;
-    loop {
-        let count = stream.read_buf(&mut held).await?;
-        let whole = match held.iter().rposition(|byte| *byte == b'\n') {
-            Some(last) if count > 0 && held.len() < LONGEST => last + 1,
-            None if count > 0 && held.len() < LONGEST => continue,
-            _ => held.len(),
-        };
-        let lines: Vec<u8> = held.drain(..whole).collect();
-        session::write(&mut to(), &labelled(&lines, label, &mut at_start))?;
-        if count == 0 {
-            return Ok(());
-        }
+    let mut read = Vec::new();
+    while stream.read_buf(&mut read).await? > 0 {
+        lines.print(&read)?;
+        read.clear();
     }
-}
-
-/// The lines with the label in front of each. `at_start` says whether they begin at the start of a line.
-fn labelled(lines: &[u8], label: Option<&str>, at_start: &mut bool) -> Vec<u8> {
-    let mut out = Vec::with_capacity(lines.len());
-    for line in lines.split_inclusive(|byte| *byte == b'\n') {
-        if *at_start {
-            out.extend_from_slice(label.unwrap_or_default().as_bytes());
-        }
-        out.extend_from_slice(line);
-        *at_start = line.ends_with(b"\n");
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_line_has_its_label_once() {
-        let mut at_start = true;
-        let mut of = |text: &str| {
-            String::from_utf8(labelled(text.as_bytes(), Some("2: "), &mut at_start)).unwrap()
-        };
-        assert_eq!(of("a\nb\n\n"), "2: a\n2: b\n2: \n");
-        assert_eq!(of("long"), "2: long");
-        assert_eq!(of(" line\nc"), " line\n2: c");
-        assert_eq!(of(""), "");
-    }
+    lines.end()
 }

@@ -7,6 +7,7 @@ use jobtap_core::resource::{Idset, ResourceSet};
 use serde_json::Value;
 
 use super::process::Node;
+use crate::cli::common::hosts::are_hosts;
 use crate::cli::common::ids::Target;
 use crate::cli::common::message::CliError;
 use crate::client::{Client, RpcError};
@@ -36,6 +37,7 @@ pub(super) struct TargetArgs {
 pub(super) struct Targets {
     nodes: Vec<Node>,
     right: Right,
+    are_hosts: bool,
 }
 
 /// Why a user may run a command.
@@ -64,7 +66,8 @@ impl TargetArgs {
         };
         let ranks = self.choose(&all, right)?;
         let node = |rank| Node { rank, host: resources.host(rank) };
-        Ok(Targets { nodes: ranks.iter().map(node).collect(), right })
+        let are_hosts = are_hosts(client).await;
+        Ok(Targets { nodes: ranks.iter().map(node).collect(), right, are_hosts })
     }
 
     /// The ranks of `all` that the options select. The options count the nodes of a job from 0.
@@ -123,6 +126,11 @@ impl Targets {
     /// The ranks of the nodes.
     pub(super) fn ranks(&self) -> Idset {
         self.nodes.iter().map(|node| node.rank).collect()
+    }
+
+    /// Whether each node is a host of its own.
+    pub(super) fn are_hosts(&self) -> bool {
+        self.are_hosts
     }
 
     /// The nodes.
