@@ -91,6 +91,17 @@ fn signals_and_cancellation_reach_all_nodes() {
 }
 
 #[test]
+fn the_first_exit_limits_the_time_of_tasks_on_other_nodes() {
+    let nodes = Nodes::start(2);
+    let script = "[ $FLUX_TASK_RANK = 1 ] && exit 3; sleep 600";
+    let words = ["run", "-N2", "-n2", "-o", "exit-timeout=0.2s", "sh", "-c", script];
+    let ended = nodes.args(&words);
+    assert_eq!(ended.code, 3, "{ended:?}");
+    let text = "sh: task rank 1 on host n2 exited (Exit 3) and exit-timeout=0.2s has expired";
+    assert!(ended.stderr.contains(text), "{ended:?}");
+}
+
+#[test]
 #[allow(clippy::print_stdout)]
 fn an_mpi_program_runs_across_nodes() {
     let nodes = Nodes::start(4);

@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod campaign;
+mod exec;
 mod failures;
 mod jobs;
 mod launchers;
+mod nested;
 mod start;

@@ -13,6 +13,7 @@ use jobtap_core::resource::ResourceSet;
 use serde_json::Map;
 use tokio::sync::watch;
 
+use crate::cli::common::hosts::are_hosts;
 use crate::cli::common::ids::show_id;
 use crate::cli::common::message::CliError;
 use crate::cli::job::EventStream;
@@ -103,10 +104,15 @@ impl Enclosing {
         self.id
     }
 
-    /// Returns true if this process is the first task of the job. It runs the instance, with all resources of
-    /// the job; the other tasks only wait for its end.
+    /// Returns true if this process is the first task of the job. On one host it runs the instance, with all resources of
+    /// the job, and the other tasks only wait for its end.
     pub(super) const fn is_first_task(&self) -> bool {
         self.rank == 0
+    }
+
+    /// Whether the nodes of the job are hosts of their own, which its tasks then serve.
+    pub(super) async fn has_hosts(&self, resources: &ResourceSet) -> Result<bool, CliError> {
+        Ok(resources.nnodes() > 1 && are_hosts(&self.connect().await?).await)
     }
 
     /// Waits until the first task of the job exits.

@@ -30,7 +30,7 @@ use tokio::time::timeout;
 use self::broker::{TestOptions, broker_attributes};
 use self::enclosing::{Enclosing, Expiration};
 use self::engine::Engine;
-use self::launcher::Place;
+use self::launcher::{Place, Step};
 use self::service::ServiceManager;
 use self::signals::Signals;
 use crate::cli::common::ids::show_id;
@@ -218,9 +218,23 @@ async fn start(args: StartArgs, pmi: Option<File>) -> Result<u8, CliError> {
         return Ok(0);
     }
     let enclosing = Enclosing::from_environment();
-    // A test size makes nodes of this host, and a job of this kind of manager is one instance by itself.
-    let nodes = match enclosing.is_none() && plan.test_size.size.is_none() {
-        true => launcher::place(pmi, plan.grace)?,
+    let given = match &enclosing {
+        Some(job) if takes_given(&plan.config, &plan.test_size) => Some(job.resources().await?),
+        _ => None,
+    };
+    let has_hosts = match (&enclosing, &given) {
+        // A test size makes nodes of this host.
+        _ if plan.test_size.size.is_some() => false,
+        (Some(job), Some(given)) => job.has_hosts(given).await?,
+        (Some(_), None) => false,
+        (None, _) => true,
+    };
+    let nodes = match has_hosts {
+        true => {
+            let (given, is_kept) = (given.as_ref(), plan.state_dir.is_some());
+            launcher::place(Step { pmi, given, grace: plan.grace, is_kept })?
+        }
+        // A job on one host is one instance by itself.
         false => None,
     };
     let nodes = match nodes {
@@ -233,10 +247,6 @@ async fn start(args: StartArgs, pmi: Option<File>) -> Result<u8, CliError> {
     {
         return outlast_first_task(job).await;
     }
-    let given = match &enclosing {
-        Some(job) if takes_given(&plan.config, &plan.test_size) => Some(job.resources().await?),
-        _ => None,
-    };
     // With a state directory, but without a command and a terminal, this is a daemon of the system, as under systemd.
     let foreground = plan.command.is_empty()
         && (plan.no_command || plan.state_dir.is_some() && !std::io::stdin().is_terminal());
@@ -253,7 +263,10 @@ async fn start(args: StartArgs, pmi: Option<File>) -> Result<u8, CliError> {
             if let Some(left) = saved::found(statedir.path(), now()) {
                 return Err(CliError::failure(nodes_left(&left)));
             }
-            let end = launcher::end_of_allocation();
+            let end = match &given {
+                Some(given) => given.expiration().unwrap_or(0.0),
+                None => launcher::end_of_allocation(),
+            };
             // The nodes find the next manager if this one is killed.
             saved::save(statedir.path(), &nodes, end)?;
             (Some(nodes), end)

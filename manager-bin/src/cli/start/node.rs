@@ -11,10 +11,7 @@ use crate::exec::LocalConfig;
 use crate::exec::nodes::{NodeInfo, run_node, socket_in};
 use crate::rpc::uri;
 
-/// How long a node without a manager keeps its jobs.
-const PATIENCE: Duration = Duration::from_secs(300);
-
-/// The same soon after a signal, which the launcher sends to all processes of its step: the manager decides what it means
+/// How long a node without a manager keeps its jobs soon after a signal, which the launcher sends to all processes of its step: the manager decides what it means
 /// for the instance, and a node that can't reach it ends.
 const AFTER_SIGNAL: Duration = Duration::from_secs(5);
 
@@ -23,7 +20,7 @@ const SOON: Duration = Duration::from_secs(60);
 
 /// Serves the manager until the instance ends.
 pub(super) async fn run(place: &NodePlace) -> Result<u8, CliError> {
-    let NodePlace { address, identity, info } = place;
+    let NodePlace { address, identity, info, wait } = place;
     let directory = StateDir::temporary().map_err(CliError::failure)?;
     statedir::remove_leftovers();
     let mut config = LocalConfig::new(directory.path().to_path_buf())?;
@@ -34,7 +31,7 @@ pub(super) async fn run(place: &NodePlace) -> Result<u8, CliError> {
     let mut signals = Signals::new()?;
     let signaled: Cell<Option<Instant>> = Cell::new(None);
     let is_signaled = || signaled.get().is_some_and(|at| at.elapsed() < SOON);
-    let patience = || if is_signaled() { AFTER_SIGNAL } else { PATIENCE };
+    let patience = || if is_signaled() { AFTER_SIGNAL } else { *wait };
     let mut running = std::pin::pin!(run_node(*address, identity, &info, &config, patience));
     let ended = loop {
         tokio::select! {

@@ -12,6 +12,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use jobtap_core::resource::ResourceSet;
+
 use self::pmi::{Pmi, PmiError};
 pub(super) use self::resources::end_of_allocation;
 use crate::cli::common::message::CliError;
@@ -20,11 +22,17 @@ use crate::exec::nodes::{Identity, IdentityError, NodeInfo, Nodes, own_address};
 /// How long the other processes of the step may take to start, and then to join.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// How long nodes wait for a manager whose state is there for another one.
+const WAIT_FOR_NEXT: Duration = Duration::from_secs(300);
+
 /// How long a node may be away before its jobs are lost.
 pub(super) const GRACE: Duration = Duration::from_secs(30);
 
 /// The key of the address of the first process.
 const ADDRESS: &str = "jobtap.address";
+
+/// The key of the time that nodes wait for a manager that is gone, in seconds.
+const WAIT: &str = "jobtap.wait";
 
 /// The key of the instance's identity.
 const IDENTITY: &str = "jobtap.identity";
@@ -62,6 +70,20 @@ pub(super) struct NodePlace {
     pub(super) address: SocketAddr,
     pub(super) identity: Identity,
     pub(super) info: NodeInfo,
+    /// How long the node waits for a manager that is gone.
+    pub(super) wait: Duration,
+}
+
+/// What this process knows of its step before it meets the others.
+pub(super) struct Step<'a> {
+    /// The connection to the launcher.
+    pub(super) pmi: Option<File>,
+    /// The resources of the job of another manager that the step is.
+    pub(super) given: Option<&'a ResourceSet>,
+    /// How long a node may be away before it is lost.
+    pub(super) grace: Duration,
+    /// Whether another manager can take over the state of this one.
+    pub(super) is_kept: bool,
 }
 
 /// Why the processes of a step don't become an instance.
@@ -84,6 +106,19 @@ pub(super) enum LauncherError {
         "tasks {first} and {second} are both on {host}: start one on each node, as with --ntasks-per-node=1"
     )]
     SameHost { first: u32, second: u32, host: String },
+    /// A job has not one task for each of its nodes.
+    #[error(
+        "this job has {size} tasks on {nodes} nodes: an instance has one on each, as with --tasks-per-node=1"
+    )]
+    NotOnePerNode { size: u32, nodes: usize },
+    /// A job of several nodes has no PMI.
+    #[error(
+        "this job has {nodes} nodes, and offers no PMI, by which they would find each other: leave out `-o pmi=off`"
+    )]
+    NoPmiOfJob { nodes: usize },
+    /// The first process says nothing that makes sense.
+    #[error("the first task says how long to wait: {0:?}, which is no number")]
+    BadWait(String),
     /// This host can't be reached by the others.
     #[error("no address at which the other nodes reach this host: {0}")]
     Address(std::io::Error),
@@ -113,18 +148,24 @@ pub(super) fn take_descriptor() -> Option<File> {
     descriptor::take(number)
 }
 
-/// The place of this process in a step of several; `None` if it is alone. `grace` is how long a node may be away before it
-/// is lost.
+/// The place of this process in a step of several; `None` if it is alone.
 ///
 /// # Errors
 /// The others can't be found, or can't be nodes of one instance.
-pub(super) fn place(pmi: Option<File>, grace: Duration) -> Result<Option<Place>, LauncherError> {
+pub(super) fn place(step: Step<'_>) -> Result<Option<Place>, LauncherError> {
+    let Step { pmi, given, grace, is_kept } = step;
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
     if number("PMI_SIZE") == Some(1) {
+        if let Some(given) = given {
+            return Err(LauncherError::NotOnePerNode { size: 1, nodes: given.nnodes() });
+        }
         // Not a word to the launcher: a program that comes after this one in the same task may want to use PMI.
         return Ok(None);
     }
     let Some(mut pmi) = pmi.map(Pmi::connect_as_told).transpose()? else {
+        if let Some(given) = given {
+            return Err(LauncherError::NoPmiOfJob { nodes: given.nnodes() });
+        }
         // Slurm has many ways to start the tasks of a step, of which only this one lets them find each other.
         return match (number("SLURM_STEP_NUM_TASKS"), number("SLURM_PROCID")) {
             (Some(size), Some(rank)) if size > 1 => Err(LauncherError::NoPmi { rank, size }),
@@ -132,7 +173,15 @@ pub(super) fn place(pmi: Option<File>, grace: Duration) -> Result<Option<Place>,
         };
     };
     let (rank, size) = (pmi.rank(), pmi.size());
-    let info = resources::own_node(rank)?;
+    let info = match given {
+        Some(given) => {
+            let nodes = given.nnodes();
+            let one = || usize::try_from(size).ok().filter(|size| *size == nodes);
+            let found = one().and_then(|_| resources::given_node(given, rank));
+            found.ok_or(LauncherError::NotOnePerNode { size, nodes })?
+        }
+        None => resources::own_node(rank)?,
+    };
     pmi.put(&host_key(rank), &info.host)?;
     pmi.put(&network_key(rank), &own_network())?;
     pmi.barrier(PATIENCE)?;
@@ -147,6 +196,9 @@ pub(super) fn place(pmi: Option<File>, grace: Duration) -> Result<Option<Place>,
         let identity = Identity::new()?;
         pmi.put(ADDRESS, &address.to_string())?;
         pmi.put(IDENTITY, &identity.encode())?;
+        // Nobody comes for a temporary state.
+        let wait = if is_kept { WAIT_FOR_NEXT.max(grace) } else { grace };
+        pmi.put(WAIT, &wait.as_secs().to_string())?;
         pmi.barrier(PATIENCE)?;
         let patience = PATIENCE;
         let nodes =
@@ -157,7 +209,10 @@ pub(super) fn place(pmi: Option<File>, grace: Duration) -> Result<Option<Place>,
         let address = pmi.get(ADDRESS)?;
         let address = address.parse().map_err(|_| LauncherError::BadAddress(address.clone()))?;
         let identity = Identity::decode(&pmi.get(IDENTITY)?)?;
-        Place::Node(Box::new(NodePlace { address, identity, info }))
+        let wait = pmi.get(WAIT)?;
+        let wait = wait.parse().map_err(|_| LauncherError::BadWait(wait.clone()))?;
+        let wait = Duration::from_secs(wait);
+        Place::Node(Box::new(NodePlace { address, identity, info, wait }))
     };
     pmi.finalize()?;
     Ok(Some(place))

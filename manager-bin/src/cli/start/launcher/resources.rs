@@ -1,6 +1,6 @@
 //! What the launcher has given this node: its name, its cores and GPUs, and the end of the allocation.
 
-use jobtap_core::resource::Idset;
+use jobtap_core::resource::{Idset, ResourceSet};
 
 use crate::cli::instance::version;
 use crate::daemon::resources::{ResourceError, available_cores, hostname};
@@ -20,6 +20,20 @@ pub(super) fn own_node(rank: u32) -> Result<NodeInfo, ResourceError> {
         host: variable("SLURMD_NODENAME").unwrap_or_else(hostname),
         cores: first_of(&cores, most),
         gpus: gpus(),
+        program: version::short().to_owned(),
+        uri: None,
+    })
+}
+
+/// This node, as the job of another manager has it: that with this number among its nodes. `None` if there is none.
+pub(super) fn given_node(given: &ResourceSet, number: u32) -> Option<NodeInfo> {
+    let node = given.iter().nth(usize::try_from(number).ok()?)?;
+    let ids = |kind: &str| node.children().get(kind).cloned().unwrap_or_default();
+    Some(NodeInfo {
+        rank: number,
+        host: node.host().unwrap_or_else(hostname),
+        cores: ids("core"),
+        gpus: ids("gpu"),
         program: version::short().to_owned(),
         uri: None,
     })
@@ -62,6 +76,18 @@ mod tests {
         assert_eq!(first_of(&cores, Some(2)).to_string(), "2-3");
         assert_eq!(first_of(&cores, Some(64)).to_string(), "2-5,8");
         assert_eq!(first_of(&cores, None).to_string(), "2-5,8");
+    }
+
+    #[test]
+    fn a_node_of_a_job_has_what_the_job_has_there() {
+        let text = r#"{"version":1,"execution":{"R_lite":[
+            {"rank":"3","children":{"core":"2-5"}},{"rank":"7","children":{"core":"0","gpu":"1"}}
+        ],"nodelist":["n[4,8]"],"starttime":0,"expiration":0}}"#;
+        let given: ResourceSet = text.parse().unwrap();
+        let node = given_node(&given, 1).unwrap();
+        assert_eq!((node.rank, node.host.as_str()), (1, "n8"));
+        assert_eq!((node.cores.to_string(), node.gpus.to_string()), ("0".into(), "1".into()));
+        assert!(given_node(&given, 2).is_none());
     }
 
     #[test]
