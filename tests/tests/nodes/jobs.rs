@@ -69,6 +69,19 @@ fn tasks_of_all_nodes_share_files_and_input() {
     command.args(&with_input[1..]).arg(echo.get_program()).args(echo.get_args());
     command.envs(echo.get_envs().filter_map(|(name, value)| Some((name, value?))));
     assert_eq!(run(&mut command).ok(), "hello\nhello");
+    let last = nodes.jobtap("jobs -a --count=1 -no {id}").ok();
+    let input = nodes.jobtap(&format!("job eventlog -f json -p guest.input {last}")).ok();
+    // "hello" and a newline.
+    assert!(input.contains("\"aGVsbG8K\""), "{input}");
+}
+
+#[test]
+fn limits_and_affinity_hold_on_each_node() {
+    let nodes = Nodes::start(2);
+    let words = ["run", "-N2", "-n2", "-c1", "-o", "cpu-affinity=per-task", "--rlimit=nofile=77"];
+    let task = ["sh", "-c", "echo $(ulimit -n) $(nproc)"];
+    let printed = nodes.args(&[&words[..], &task[..]].concat()).ok();
+    assert_eq!(printed, "77 1\n77 1");
 }
 
 #[test]

@@ -20,6 +20,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::commands::{self, Asked as AskedCommand, Commands};
+use super::inputs::Inputs;
 use super::message::{Connection, Message, other_program};
 use super::outputs::Outputs;
 use super::plugin_processes::{Ordered, refuse};
@@ -115,6 +116,7 @@ pub(super) struct Hub {
     size: u32,
     grace: Duration,
     parts: Parts,
+    inputs: Inputs,
     outputs: Outputs,
     /// The parts of jobs that begin when their first node has made the files that all tasks share.
     followers: BTreeMap<JobId, Followers>,
@@ -255,7 +257,7 @@ impl Hub {
         own: Own,
         size: u32,
         grace: Duration,
-        outputs: Outputs,
+        (inputs, outputs): (Inputs, Outputs),
         known: &[NodeInfo],
         joining: StdSender<Joining>,
     ) -> Self {
@@ -267,6 +269,7 @@ impl Hub {
             size,
             grace,
             parts: Parts::default(),
+            inputs,
             outputs,
             followers: BTreeMap::new(),
             released: BTreeMap::new(),
@@ -456,6 +459,7 @@ impl Hub {
         let begin = if job.reattach { Begin::Reattach } else { Begin::Start };
         let ranks: Vec<u32> = job.nodes.iter().map(|node| node.rank).collect();
         self.parts.begin(id, ranks.iter().copied(), begin);
+        self.inputs.begin(&job);
         if let [rank] = *ranks {
             return self.start_part(rank, job);
         }
@@ -541,6 +545,7 @@ impl Hub {
         let id = command.id();
         let mut ranks: Vec<u32> = match command {
             JobCommand::Ack { .. } => {
+                self.inputs.forget(id);
                 self.outputs.forget(id);
                 self.exchanges.remove(&id);
                 self.timed.remove(&id);
@@ -555,6 +560,13 @@ impl Hub {
         ranks.dedup();
         if let JobCommand::Tasks { .. } = command {
             return self.ask_for_tasks(id, ranks);
+        }
+        if let JobCommand::Stdin { rank, data, eof, .. } = &command
+            && let Err(error) = self.inputs.add(id, *rank, data, *eof)
+        {
+            // The tasks get it all the same.
+            let text = format!("{id}: its input isn't kept as guest.input: {error}");
+            self.tell(ExecutorReport::Warning(text));
         }
         let is_ack = matches!(command, JobCommand::Ack { .. });
         let is_cancel = matches!(command, JobCommand::Cancel { .. });

@@ -10,7 +10,7 @@
 //! | `instance` | what the manager expects of the nodes |
 //! | `message` | what the hub learns from connections |
 //! | `channel`, `dial` | the manager's and the node's side of a connection |
-//! | `outputs` | the output of jobs, collected from the nodes |
+//! | `outputs`, `inputs` | the output of jobs, collected from the nodes; the input that clients send to them |
 //! | `hub` | the loop that owns all of it |
 //! | `node` | a node's side |
 //! | `plugin_processes`, `node_processes` | the processes of plugins on nodes: the manager's and the node's side |
@@ -26,6 +26,7 @@ mod commands;
 mod dial;
 mod hub;
 mod identity;
+mod inputs;
 mod instance;
 mod message;
 mod node;
@@ -53,6 +54,7 @@ pub use self::channel::own_address;
 pub use self::commands::{CREDIT, Command, Data, FromCommand, Output, ToCommand};
 use self::hub::{Complete, Hub, Joining, Own, Request, missing};
 pub use self::identity::{Identity, IdentityError};
+use self::inputs::Inputs;
 pub use self::instance::{Nodes, NodesError};
 pub use self::node::{NodeError, run as run_node};
 use self::outputs::Outputs;
@@ -102,10 +104,10 @@ impl NodesExecutor {
         let tls = nodes.identity.acceptor()?;
         let listener = nodes.listener.try_clone()?;
         let (joining, joined) = channel();
-        let outputs = Outputs::open(&state_dir)?;
+        let streams = (Inputs::open(&state_dir)?, Outputs::open(&state_dir)?);
         let of_manager = Own { program: nodes.own.program.clone(), uri: uri.to_owned() };
         let known = nodes.known().clone();
-        let hub = Hub::new(of_manager, nodes.size, nodes.grace, outputs, &known, joining);
+        let hub = Hub::new(of_manager, nodes.size, nodes.grace, streams, &known, joining);
         let (requests, requested) = unbounded_channel();
         let (inbox, messages) = tokio::sync::mpsc::channel(MOST_WAITING);
         let (info, socket) = (nodes.own.clone(), socket.to_owned());

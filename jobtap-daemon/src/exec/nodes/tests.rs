@@ -1,5 +1,7 @@
 //! The hub with nodes that are played by the test, in the time of a clock that the test moves.
 
+mod hostile;
+
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
@@ -14,6 +16,7 @@ use tokio::time::{advance, timeout};
 
 use super::channel::serve_own;
 use super::hub::{Hub, Joining, Own, Request};
+use super::inputs::Inputs;
 use super::message::Message;
 use super::outputs::Outputs;
 use super::plugin_processes::Happening;
@@ -57,8 +60,8 @@ impl Bench {
         let state = tempfile::tempdir().unwrap();
         let (joined, joining) = channel();
         let own = Own { program: "1.0".to_owned(), uri: "local:///state/local-0".to_owned() };
-        let outputs = Outputs::open(state.path()).unwrap();
-        let hub = Hub::new(own, size, GRACE, outputs, known, joined);
+        let streams = (Inputs::open(state.path()).unwrap(), Outputs::open(state.path()).unwrap());
+        let hub = Hub::new(own, size, GRACE, streams, known, joined);
         let (requests, requested) = tokio::sync::mpsc::unbounded_channel();
         let (inbox, messages) = tokio::sync::mpsc::channel(64);
         tokio::spawn(hub.run(messages, requested));

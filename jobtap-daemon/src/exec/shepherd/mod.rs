@@ -83,6 +83,7 @@ use self::manager_process::ManagerProcess;
 use self::message::Message;
 use self::pids::token;
 use self::state::{Manager, Shepherd};
+pub(super) use self::streams::input::{entry as input_entry, header as input_header};
 pub(super) use self::streams::options::limits_others;
 pub(crate) use self::streams::options::{MOST_FILES_PER_TASK, files_per_task};
 pub(super) use self::streams::taskio::empties_shared_file;

@@ -143,14 +143,7 @@ impl JobInput {
             self.state = State::Kept { file, reader, begin: 0, grown };
         }
         if let State::Kept { file, grown, .. } = &mut self.state {
-            let context = Context {
-                stream: "stdin".to_owned(),
-                rank: rank.map_or_else(|| ALL.to_owned(), |rank| rank.to_string()),
-                encoding: "base64".to_owned(),
-                data: encode_data(data),
-                eof,
-            };
-            file.write_all(&line("data", context)?)?;
+            file.write_all(&entry(rank, data, eof)?)?;
             grown.send_replace(());
         }
         Ok(pumps)
@@ -177,7 +170,8 @@ impl JobInput {
     }
 }
 
-fn header(ntasks: u32) -> io::Result<Vec<u8>> {
+/// The first entry of the log of a job with so many tasks, as a line.
+pub(in crate::exec) fn header(ntasks: u32) -> io::Result<Vec<u8>> {
     let context = json!({
         "version": 1,
         "encoding": {"stdin": "base64"},
@@ -185,6 +179,18 @@ fn header(ntasks: u32) -> io::Result<Vec<u8>> {
         "options": {},
     });
     line("header", context)
+}
+
+/// The entry of input for one task, or for all if `rank` is `None`, as a line.
+pub(in crate::exec) fn entry(rank: Option<u32>, data: &[u8], eof: bool) -> io::Result<Vec<u8>> {
+    let context = Context {
+        stream: "stdin".to_owned(),
+        rank: rank.map_or_else(|| ALL.to_owned(), |rank| rank.to_string()),
+        encoding: "base64".to_owned(),
+        data: encode_data(data),
+        eof,
+    };
+    line("data", context)
 }
 
 /// Reads a file that others write to.
