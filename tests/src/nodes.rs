@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -14,8 +14,8 @@ use tempfile::TempDir;
 use crate::cable::Cable;
 use crate::{Output, Process, clean, jobtap, run, serve, temporary, until};
 
-/// Puts the socket of a task, its standard input, where PMI has it.
-const WITH_PMI: &str = "exec 3<&0 </dev/null; PMI_FD=3 exec \"$@\"";
+/// Puts the socket of a task, its standard input, where PMI has it. The task may run by another program.
+const WITH_PMI: &str = "exec 3<&0 </dev/null; PMI_FD=3 exec $NODE_WRAPPER \"$@\"";
 
 /// The key under which the first task hands over its address.
 const ADDRESS: &str = "jobtap.address.0";
@@ -121,6 +121,17 @@ impl Nodes {
     /// manager.
     #[track_caller]
     pub fn start_with(size: u32, grace: &str, options: &[&str]) -> Self {
+        Self::start_by(size, grace, options, |_| None)
+    }
+
+    /// As [`start_with`](Self::start_with), where nodes are started by the programs that `wrapper` names for their ranks.
+    #[track_caller]
+    pub fn start_by(
+        size: u32,
+        grace: &str,
+        options: &[&str],
+        wrapper: impl Fn(u32) -> Option<PathBuf>,
+    ) -> Self {
         let dir = temporary();
         let state = dir.path().join("state");
         let names: Vec<String> = (1..=size).map(|number| format!("n{number}")).collect();
@@ -128,6 +139,7 @@ impl Nodes {
         let (processes, cables) = launch(&names, &["start", &grace], |rank, command| {
             // So that what is left of the instance is known by it.
             command.env("TMPDIR", dir.path());
+            command.envs(wrapper(rank).map(|program| ("NODE_WRAPPER", program)));
             if rank == 0 {
                 command.arg("--state-dir").arg(&state).args(options);
             }

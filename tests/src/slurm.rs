@@ -248,6 +248,10 @@ impl Slurm {
                 "SlurmdSpoolDir=",
                 "SlurmdPidFile=",
                 "SlurmdLogFile=",
+                // All nodes would show the same munged the same credential, which newer releases refuse.
+                "AuthType=",
+                "AuthInfo=",
+                "CredType=",
             ]
             .iter()
             .any(|key| line.trim_start().starts_with(key))
@@ -255,6 +259,7 @@ impl Slurm {
         let mut text: Vec<String> =
             text.lines().filter(|line| !is_of_nodes(line)).map(str::to_owned).collect();
         let dir = slurm.dir.path().display().to_string();
+        text.extend(["AuthType=auth/none", "CredType=cred/none"].map(str::to_owned));
         text.push(format!("SlurmdSpoolDir={dir}/spool/%n"));
         text.push(format!("SlurmdPidFile={dir}/run/slurmd-%n.pid"));
         text.push(format!("SlurmdLogFile={dir}/slurmd-%n.log"));

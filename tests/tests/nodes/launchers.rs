@@ -25,22 +25,25 @@ fn sorted(text: &str) -> Vec<&str> {
 #[test]
 #[allow(clippy::print_stdout)]
 fn srun_makes_an_instance_of_its_nodes() {
-    let slurm = Installation::system();
-    if let Some(what) = slurm.missing() {
-        return println!("skipped: no {what}");
-    }
-    let slurm = Slurm::of_four_nodes(&slurm);
     let exe = jobtap().to_str().unwrap();
     let directory = script();
     let script = directory.path().join("script");
-    let words =
-        ["-N4", "--ntasks-per-node=1", "--mpi=pmi2", exe, "start", "sh", script.to_str().unwrap()];
-    let printed = slurm.client("srun", &words);
-    assert_eq!(printed.code, 0, "{printed:?}");
-    assert_eq!(sorted(&printed.stdout), ["n1 0", "n2 1", "n3 2", "n4 3"], "{printed:?}");
-    let words = ["-N2", "--ntasks-per-node=1", "--mpi=none", exe, "start", "true"];
-    let refused = slurm.client("srun", &words);
-    assert!(refused.stderr.contains("offers no PMI"), "{refused:?}");
+    let script = script.to_str().unwrap();
+    let newer = ["24.11", "26.05"].map(Installation::made);
+    for slurm in [Installation::system()].iter().chain(&newer) {
+        if let Some(what) = slurm.missing() {
+            println!("skipped: no {what}");
+            continue;
+        }
+        let slurm = Slurm::of_four_nodes(slurm);
+        let words = ["-N4", "--ntasks-per-node=1", "--mpi=pmi2", exe, "start", "sh", script];
+        let printed = slurm.client("srun", &words);
+        assert_eq!(printed.code, 0, "{printed:?}");
+        assert_eq!(sorted(&printed.stdout), ["n1 0", "n2 1", "n3 2", "n4 3"], "{printed:?}");
+        let words = ["-N2", "--ntasks-per-node=1", "--mpi=none", exe, "start", "true"];
+        let refused = slurm.client("srun", &words);
+        assert!(refused.stderr.contains("offers no PMI"), "{refused:?}");
+    }
 }
 
 #[test]
