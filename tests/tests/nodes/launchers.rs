@@ -147,5 +147,20 @@ fn other_launchers_do_so_too() {
         launcher.args(["start", "-s", "4"]).arg(&flux).args(["run", "-N4", "--tasks-per-node=1"]);
         let printed = run(on_hosts_of_their_own(&mut launcher, &script));
         assert_eq!(sorted(&printed.stdout), wanted, "{printed:?}");
+        // The instance ends with the job.
+        let resources = directory.path().join("resources");
+        std::fs::write(&resources, "exec jobtap resource R\n").unwrap();
+        let mut launcher = clean(&flux);
+        launcher.args(["start", "-s", "2"]).arg(&flux);
+        launcher.args(["run", "-N2", "--tasks-per-node=1", "-t30m"]);
+        let printed = run(on_hosts_of_their_own(&mut launcher, &resources)).ok();
+        let r: serde_json::Value = serde_json::from_str(&printed).unwrap();
+        let left = r["execution"]["expiration"].as_f64().unwrap() - now();
+        assert!((1000.0..=1800.0).contains(&left), "{left} s are left: {printed}");
     }
+}
+
+fn now() -> f64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map(|since| since.as_secs_f64()).unwrap_or_default()
 }

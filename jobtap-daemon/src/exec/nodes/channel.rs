@@ -19,6 +19,7 @@ use tokio_rustls::TlsAcceptor;
 use super::message::{Connection, Message, next_number, other_program};
 use super::relay;
 use super::wire::{self, Frame, FromNode, NodeInfo, ToNode, VERSION, node_line};
+use crate::clock::now;
 
 /// How long a connection may take until it is a node's.
 const JOINING: Duration = Duration::from_secs(10);
@@ -135,6 +136,8 @@ struct Introduction<S> {
     read: BufReader<ReadHalf<S>>,
     write: WriteHalf<S>,
     node: NodeInfo,
+    /// By how many seconds its clock is ahead of this host's.
+    ahead: f64,
 }
 
 /// Reads the first line. `None` if it isn't that of a node that this program can work with.
@@ -142,8 +145,8 @@ async fn introduce<S: Stream>(stream: S) -> Option<Introduced<S>> {
     let (read, mut write) = tokio::io::split(stream);
     let mut read = BufReader::new(read);
     let Ok(Some(Frame::Node(line))) = wire::read_first(&mut read).await else { return None };
-    let (version, node) = match serde_json::from_slice(&line) {
-        Ok(FromNode::Join { version, node }) => (version, node),
+    let (version, node, ahead) = match serde_json::from_slice(&line) {
+        Ok(FromNode::Join { version, node, time }) => (version, node, time - now().as_secs()),
         // A client is one of a node that has joined, so its version fits.
         Ok(FromNode::Client { .. }) => return Some(Introduced::Client(join(read, write))),
         Ok(FromNode::Command { number, .. }) => {
@@ -157,11 +160,11 @@ async fn introduce<S: Stream>(stream: S) -> Option<Introduced<S>> {
         let _ = write.flush().await;
         return None;
     }
-    Some(Introduced::Node(Introduction { read, write, node }))
+    Some(Introduced::Node(Introduction { read, write, node, ahead }))
 }
 
 async fn serve<S: Stream>(introduced: Introduction<S>, inbox: Sender<Message>) {
-    let Introduction { read, write, node } = introduced;
+    let Introduction { read, write, node, ahead } = introduced;
     let (outbox, lines) = unbounded_channel();
     let rank = node.rank;
     let number = next_number();
@@ -175,7 +178,7 @@ async fn serve<S: Stream>(introduced: Introduction<S>, inbox: Sender<Message>) {
         let _ = reading.send(Message::Left { rank, number }).await;
     });
     let connection = Connection { outbox, reader: reader.abort_handle() };
-    let joined = Message::Joined { number, node, connection, begin };
+    let joined = Message::Joined { number, node, ahead, connection, begin };
     if inbox.send(joined).await.is_ok() {
         write_all(write, lines).await;
         // The hub learns from the reader that the connection has ended, unless the hub has ended it.

@@ -40,6 +40,10 @@ const TASK_EXIT: &str = "shell.task-exit";
 /// The interval at which silent and absent nodes are looked for.
 const PATROL: Duration = Duration::from_secs(1);
 
+/// The difference between the clocks of two hosts that is worth a warning, in seconds. Events have times, which people
+/// compare.
+const CLOCKS_DIFFER: f64 = 5.0;
+
 /// How long the release of a part waits for that of the job.
 const RELEASE: Duration = Duration::from_secs(1);
 
@@ -187,6 +191,8 @@ struct Node {
     queued: Vec<Vec<u8>>,
     /// The processes of plugins here.
     processes: Ordered,
+    /// By how many seconds its clock was ahead when it joined.
+    ahead: f64,
 }
 
 enum Link {
@@ -198,8 +204,8 @@ enum Link {
 impl Node {
     fn new(info: NodeInfo, link: Link) -> Self {
         let (away, held, queued) = (Some(Instant::now()), None, Vec::new());
-        let (open, processes) = Default::default();
-        Self { info, link, away, open, held, queued, processes }
+        let (open, processes, ahead) = Default::default();
+        Self { info, link, away, open, held, queued, processes, ahead }
     }
 
     fn send(&self, line: Vec<u8>) {
@@ -245,6 +251,19 @@ impl Node {
 
     fn is_connected(&self, on: u64) -> bool {
         matches!(self.link, Link::Connected { number, .. } if number == on)
+    }
+
+    /// The warning about a clock that isn't that of the manager.
+    fn clock_warning(&self) -> Option<String> {
+        if self.ahead.abs() < CLOCKS_DIFFER {
+            return None;
+        }
+        let (rank, host, seconds) = (self.info.rank, &self.info.host, self.ahead.abs());
+        let how = if self.ahead > 0.0 { "ahead of" } else { "behind" };
+        Some(format!(
+            "rank {rank} ({host}): its clock is {seconds:.0} s {how} the manager's: what its tasks print and do has the \
+             times of that clock"
+        ))
     }
 
     fn holds(&self, id: JobId) -> bool {
@@ -432,6 +451,9 @@ impl Hub {
 
     fn begin(&mut self, report: Report) {
         self.report = Some(report);
+        for warning in self.nodes.values().filter_map(Node::clock_warning) {
+            self.tell(ExecutorReport::Warning(warning));
+        }
         if !self.is_restart {
             return;
         }
@@ -625,8 +647,9 @@ impl Hub {
 
     fn handle(&mut self, message: Message) {
         match message {
-            Message::Joined { number, node, connection, begin } => {
+            Message::Joined { number, node, ahead, connection, begin } => {
                 self.joined(number, node, connection, begin);
+                self.note_clock(number, ahead);
             }
             Message::Frame { rank, number, frame } => {
                 let Some(node) = self.nodes.get_mut(&rank).filter(|node| node.is_connected(number))
@@ -702,6 +725,19 @@ impl Hub {
         let _ = begin.send(());
         if was_lost {
             self.tell(ExecutorReport::Node { rank, change: NodeChange::Back });
+        }
+    }
+
+    /// Notes by how many seconds the clock of the node that has joined on this connection is ahead.
+    fn note_clock(&mut self, number: u64, ahead: f64) {
+        let Some(node) = self.nodes.values_mut().find(|node| node.is_connected(number)) else {
+            return;
+        };
+        let changed = (ahead - std::mem::replace(&mut node.ahead, ahead)).abs();
+        if changed >= CLOCKS_DIFFER
+            && let Some(warning) = node.clock_warning()
+        {
+            self.tell(ExecutorReport::Warning(warning));
         }
     }
 

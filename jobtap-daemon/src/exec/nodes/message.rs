@@ -33,7 +33,14 @@ pub(super) fn next_number() -> u64 {
 /// What comes from nodes.
 pub(super) enum Message {
     /// A node has connected. The connection is read once `begin` is sent.
-    Joined { number: u64, node: NodeInfo, connection: Connection, begin: oneshot::Sender<()> },
+    Joined {
+        number: u64,
+        node: NodeInfo,
+        /// By how many seconds its clock is ahead of this host's.
+        ahead: f64,
+        connection: Connection,
+        begin: oneshot::Sender<()>,
+    },
     /// A line of a node.
     Frame { rank: u32, number: u64, frame: Frame },
     /// A node has connected for a command.

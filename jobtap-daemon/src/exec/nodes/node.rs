@@ -25,6 +25,7 @@ use super::identity::{Identity, IdentityError};
 use super::node_processes::NodeProcesses;
 use super::relay;
 use super::wire::{self, Frame, FromNode, NodeInfo, ToNode, VERSION, node_line, to_shepherd};
+use crate::clock::now;
 use crate::exec::local::{LocalConfig, find_or_start};
 use crate::exec::protocol::{ShepherdMessage, decode_message};
 use crate::stderr;
@@ -158,7 +159,8 @@ pub(super) async fn serve(
     let (read, mut write) = tokio::io::split(stream);
     let mut read = BufReader::new(Box::pin(read));
     let joined = async {
-        let join = FromNode::Join { version: VERSION, node: info.clone() };
+        let (node, time) = (info.clone(), now().as_secs());
+        let join = FromNode::Join { version: VERSION, node, time };
         write.write_all(&node_line(&join)).await?;
         write.flush().await?;
         match wire::read_first(&mut read).await? {

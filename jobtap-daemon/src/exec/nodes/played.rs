@@ -11,6 +11,7 @@ use super::dial::Manager;
 use super::identity::Identity;
 use super::node::NodeError;
 use super::wire::{Frame, FromNode, NodeInfo, ToNode, VERSION, node_line, read, to_shepherd};
+use crate::clock::now;
 use crate::exec::protocol::{
     ShepherdMessage, ShepherdRequest, VERSION as SHEPHERD, decode_request, encode,
 };
@@ -44,7 +45,9 @@ pub async fn play(
 async fn play_one(manager: &Manager, node: NodeInfo) -> io::Result<()> {
     let (read_half, mut write) = tokio::io::split(manager.connect().await?);
     let mut lines = BufReader::new(read_half);
-    write.write_all(&node_line(&FromNode::Join { version: VERSION, node })).await?;
+    write
+        .write_all(&node_line(&FromNode::Join { version: VERSION, node, time: now().as_secs() }))
+        .await?;
     write.flush().await?;
     while let Some(frame) = read(&mut lines).await? {
         let answer = match frame {

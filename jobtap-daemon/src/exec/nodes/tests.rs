@@ -21,6 +21,7 @@ use super::message::Message;
 use super::outputs::Outputs;
 use super::plugin_processes::Happening;
 use super::wire::{Frame, FromNode, NodeInfo, ToNode, VERSION, node_line, read, to_shepherd};
+use crate::clock::now;
 use crate::exec::protocol::{ShepherdMessage, ShepherdRequest, decode_request, encode};
 use crate::exec::{ExecutorReport, HeldJob, JobCommand, NodeChange, NodeTasks, StartJob};
 
@@ -145,7 +146,7 @@ impl Node {
         tokio::spawn(serve_own(there, bench.inbox.clone()));
         let (read, write) = tokio::io::split(here);
         let mut node_side = Self { read: BufReader::new(read), write };
-        node_side.send(&node_line(&FromNode::Join { version, node })).await;
+        node_side.join_with(version, node, now().as_secs()).await;
         node_side
     }
 
@@ -158,6 +159,10 @@ impl Node {
         node.say(&ShepherdMessage::List { jobs: held.to_vec() }).await;
         assert!(matches!(node.next_node().await, Some(ToNode::Processes { .. })));
         node
+    }
+
+    async fn join_with(&mut self, version: u32, node: NodeInfo, time: f64) {
+        self.send(&node_line(&FromNode::Join { version, node, time })).await;
     }
 
     async fn send(&mut self, line: &[u8]) {
@@ -415,6 +420,26 @@ async fn the_other_nodes_wait_for_the_first_if_it_empties_their_file() {
         jobtap_core::eventlog::EventEntry::new(jobtap_core::job::Timestamp(1.0), "init", None);
     nodes[0].event(ExecEvent::Log { id: ID, entry }).await;
     assert_eq!(nodes[1].started().await.part, Some(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_clock_differs_is_named() {
+    let bench = Bench::of_known(2, &[]);
+    for (rank, ahead) in [(0, 1.0), (1, -90.0)] {
+        let (here, there) = tokio::io::duplex(1 << 16);
+        tokio::spawn(serve_own(there, bench.inbox.clone()));
+        let (read, write) = tokio::io::split(here);
+        let mut node = Node { read: BufReader::new(read), write };
+        node.join_with(VERSION, info(rank), now().as_secs() + ahead).await;
+        assert_eq!(node.next_node().await, Some(ToNode::Welcome));
+    }
+    bench.begin();
+    let told = bench.told().await;
+    let [warning] = told.as_slice() else { panic!("{told:?}") };
+    assert!(
+        warning.starts_with("rank 1 (n1): its clock is 90 s behind the manager's: "),
+        "{warning}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -50,8 +50,13 @@ pub(super) enum FromNode {
     Client { version: u32 },
     /// The first line of a connection for the command with this number.
     Command { version: u32, number: u64 },
-    /// The first line.
-    Join { version: u32, node: NodeInfo },
+    /// The first line, with the time by the node's clock (UNIX seconds).
+    Join {
+        version: u32,
+        node: NodeInfo,
+        #[serde(default)]
+        time: f64,
+    },
     /// The output of a job's tasks from this offset on: whole entries of `guest.output`.
     Output { id: JobId, at: u64, text: String },
     /// What has happened to a process of a plugin. These are numbered, and kept until the manager confirms them.

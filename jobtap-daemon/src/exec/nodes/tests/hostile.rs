@@ -58,7 +58,11 @@ fn any_node_message() -> impl Strategy<Value = FromNode> {
         (any::<u32>(), any::<u64>())
             .prop_map(|(version, number)| FromNode::Command { version, number }),
         any::<u32>().prop_map(|version| FromNode::Client { version }),
-        any::<u32>().prop_map(|rank| FromNode::Join { version: VERSION, node: info(rank) }),
+        any::<u32>().prop_map(|rank| FromNode::Join {
+            version: VERSION,
+            node: info(rank),
+            time: f64::from(rank)
+        }),
         Just(FromNode::Pong),
     ]
 }

@@ -1,5 +1,7 @@
 //! What the launcher has given this node: its name, its cores and GPUs, and the end of the allocation.
 
+use std::process::{Command, Stdio};
+
 use jobtap_core::resource::{Idset, ResourceSet};
 
 use crate::cli::instance::version;
@@ -63,7 +65,17 @@ fn visible(list: &str) -> Idset {
 /// When the allocation ends (UNIX seconds); 0 if the launcher names no end.
 pub(in crate::cli::start) fn end_of_allocation() -> f64 {
     let end = variable("SLURM_JOB_END_TIME").and_then(|text| text.parse().ok());
-    end.unwrap_or(0.0)
+    end.or_else(end_of_flux_job).unwrap_or(0.0)
+}
+
+/// The end of the job of Flux that this process is a task of, which only Flux's own command knows.
+fn end_of_flux_job() -> Option<f64> {
+    let (id, _) = (variable("FLUX_JOB_ID")?, variable("FLUX_URI")?);
+    let mut command = Command::new("flux");
+    command.args(["job", "info", &id, "R"]).stdin(Stdio::null()).stderr(Stdio::null());
+    let printed = command.output().ok()?.stdout;
+    let resources: ResourceSet = String::from_utf8(printed).ok()?.parse().ok()?;
+    resources.expiration()
 }
 
 #[cfg(test)]
