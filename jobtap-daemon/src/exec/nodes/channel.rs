@@ -28,7 +28,7 @@ const JOINING: Duration = Duration::from_secs(10);
 const MOST_STRANGERS: usize = 256;
 
 /// The same from one address. More of them are closed, so that one host can't keep the nodes on others from connecting.
-const MOST_OF_ADDRESS: usize = 64;
+pub(super) const MOST_OF_ADDRESS: usize = 64;
 
 /// A stream of bytes to a node.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + 'static {}

@@ -236,6 +236,19 @@ impl Node {
         true
     }
 
+    /// Ends it with the instance.
+    fn end(&self) {
+        let kill = KillPolicy::default();
+        self.send(node_line(&ToNode::End));
+        // No manager comes back for these jobs.
+        for id in self.open.keys().copied() {
+            let cancel = JobCommand::Cancel { id, signal: kill.term_signal, kill };
+            self.request(&ShepherdRequest::Job(cancel));
+            self.request(&ShepherdRequest::Job(JobCommand::Ack { id }));
+        }
+        self.request(&ShepherdRequest::Shutdown);
+    }
+
     /// Puts the address at which the manager is reached here in the place of the manager's own, which is a socket on
     /// another host.
     fn name_manager<'a>(&self, env: impl Iterator<Item = &'a mut String>, own: &str) {
@@ -378,17 +391,7 @@ impl Hub {
             Request::Process(plugin, command) => self.process(plugin, command),
             Request::Run(asked) => self.run_command(*asked),
             Request::Shutdown { done } => {
-                let kill = KillPolicy::default();
-                for node in self.nodes.values() {
-                    node.send(node_line(&ToNode::End));
-                    // No manager comes back for these jobs.
-                    for id in node.open.keys().copied() {
-                        let cancel = JobCommand::Cancel { id, signal: kill.term_signal, kill };
-                        node.request(&ShepherdRequest::Job(cancel));
-                        node.request(&ShepherdRequest::Job(JobCommand::Ack { id }));
-                    }
-                    node.request(&ShepherdRequest::Shutdown);
-                }
+                self.nodes.values().for_each(Node::end);
                 self.shutdown = Some(done);
                 self.note_end();
             }
@@ -723,6 +726,9 @@ impl Hub {
         node.request(&ShepherdRequest::Hello { version: VERSION });
         node.request(&ShepherdRequest::List);
         let _ = begin.send(());
+        if self.shutdown.is_some() {
+            node.end();
+        }
         if was_lost {
             self.tell(ExecutorReport::Node { rank, change: NodeChange::Back });
         }
@@ -957,8 +963,10 @@ impl Hub {
 
     /// Handles the end of a node's connection.
     fn cut(&mut self, rank: u32) {
+        // A node that has been told that the instance ends doesn't come back.
+        let link = if self.shutdown.is_some() { Link::Lost } else { Link::Away };
         if let Some(node) = self.nodes.get_mut(&rank) {
-            node.link = Link::Away;
+            node.link = link;
             // A node that comes and goes without saying what it holds has been away all the time.
             node.away.get_or_insert_with(Instant::now);
         }
@@ -972,12 +980,10 @@ impl Hub {
         self.note_end();
     }
 
-    /// Tells who waits for it that no shepherd is connected any more.
+    /// Tells who waits for it that all shepherds have ended, as far as their nodes aren't lost. One that is away would
+    /// otherwise wait long for a manager that doesn't come.
     fn note_end(&mut self) {
-        let is_over = || {
-            let connected = |node: &Node| matches!(node.link, Link::Connected { .. });
-            !self.nodes.values().any(connected)
-        };
+        let is_over = || self.nodes.values().all(|node| matches!(node.link, Link::Lost));
         if self.shutdown.is_some() && is_over() {
             self.shutdown = None;
         }

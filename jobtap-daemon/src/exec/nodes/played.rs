@@ -3,10 +3,13 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use jobtap_core::engine::ExecEvent;
 use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::sync::Semaphore;
 
+use super::channel::MOST_OF_ADDRESS;
 use super::dial::Manager;
 use super::identity::Identity;
 use super::node::NodeError;
@@ -28,11 +31,13 @@ pub async fn play(
     let (connector, name) = identity.connector()?;
     let manager = Manager { address, connector, name };
     let mut playing = tokio::task::JoinSet::new();
+    // All have one address, from which the manager takes so many that it doesn't know yet.
+    let connecting = Arc::new(Semaphore::new(MOST_OF_ADDRESS));
     for node in nodes {
-        let manager = manager.clone();
+        let (manager, connecting) = (manager.clone(), Arc::clone(&connecting));
         playing.spawn(async move {
             let gone = |reason| NodeError::Gone { address, seconds: 0, reason };
-            play_one(&manager, node).await.map_err(gone)
+            play_one(&manager, &connecting, node).await.map_err(gone)
         });
     }
     while let Some(ended) = playing.join_next().await {
@@ -42,14 +47,18 @@ pub async fn play(
     Ok(())
 }
 
-async fn play_one(manager: &Manager, node: NodeInfo) -> io::Result<()> {
+async fn play_one(manager: &Manager, connecting: &Semaphore, node: NodeInfo) -> io::Result<()> {
+    let place = connecting.acquire().await.map_err(io::Error::other)?;
     let (read_half, mut write) = tokio::io::split(manager.connect().await?);
     let mut lines = BufReader::new(read_half);
     write
         .write_all(&node_line(&FromNode::Join { version: VERSION, node, time: now().as_secs() }))
         .await?;
     write.flush().await?;
+    let mut place = Some(place);
     while let Some(frame) = read(&mut lines).await? {
+        // The manager knows it now.
+        place.take();
         let answer = match frame {
             Frame::Node(line) => match serde_json::from_slice(&line)? {
                 ToNode::Ping => node_line(&FromNode::Pong),

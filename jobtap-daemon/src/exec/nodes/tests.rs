@@ -423,6 +423,30 @@ async fn the_other_nodes_wait_for_the_first_if_it_empties_their_file() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_end_of_an_instance_waits_for_a_node_that_is_away() {
+    let (bench, mut nodes) = Bench::with_nodes(2).await;
+    drop(nodes.pop());
+    settle().await;
+    let (done, ended) = channel();
+    bench.requests.send(Request::Shutdown { done }).ok().unwrap();
+    assert_eq!(nodes[0].next_node().await, Some(ToNode::End));
+    drop(nodes.pop());
+    settle().await;
+    assert!(matches!(ended.try_recv(), Err(std::sync::mpsc::TryRecvError::Empty)));
+    let mut back = Node::connect(&bench, VERSION, info(1)).await;
+    assert_eq!(back.next_node().await, Some(ToNode::Welcome));
+    while let Some(frame) = back.next().await {
+        if matches!(&frame, Frame::Node(line) if line == b"{\"op\":\"end\"}\n") {
+            drop(back);
+            settle().await;
+            assert!(matches!(ended.try_recv(), Err(std::sync::mpsc::TryRecvError::Disconnected)));
+            return;
+        }
+    }
+    panic!("it isn't told that the instance ends");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_node_whose_clock_differs_is_named() {
     let bench = Bench::of_known(2, &[]);
     for (rank, ahead) in [(0, 1.0), (1, -90.0)] {
