@@ -374,6 +374,16 @@ mod tests {
     }
 
     #[test]
+    fn a_job_has_no_resources_until_they_are_set() {
+        let mut mirror = Mirror::default();
+        let jobspec = JobspecBuilder::new(["true"]).build().unwrap();
+        mirror.submitted(JobParts::new(ID, Uid(5), jobspec));
+        assert!(!mirror.has_resources(ID), "a host asks, and sets them when it has them");
+        mirror.set_resources(ID, Lent::Now(Some(ResourceSet::new())));
+        assert!(mirror.has_resources(ID) && mirror.job(ID).unwrap().resources().is_some());
+    }
+
+    #[test]
     fn a_restored_job_has_what_was_open() {
         let mut mirror = Mirror::default();
         let jobspec = JobspecBuilder::new(["true"]).build().unwrap();

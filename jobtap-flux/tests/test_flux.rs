@@ -84,6 +84,34 @@ fn a_job_has_the_same_events_as_in_our_manager() {
     });
 }
 
+/// Notes how many nodes a job has.
+#[derive(Default)]
+struct Counting;
+
+#[jobtap_plugin(name = "counting", load = "by-name")]
+impl Counting {
+    #[on("job.state.run")]
+    fn runs(
+        &self,
+        job: &Job,
+        resources: &ResourceSet,
+        cx: Cx<'_, JobStateRun>,
+    ) -> Result<(), HandlerError> {
+        Ok(cx.memo(job, "nodes", resources.nnodes())?)
+    }
+}
+
+#[test]
+fn a_handler_gets_the_resources_of_its_job() {
+    let hosts = TestHosts::new().plugin::<Counting>().host::<TestManager>().host::<TestFlux>();
+    hosts.each(|host| {
+        let id = host.submit(TestJob::new()).unwrap();
+        host.run(id).unwrap();
+        let events = host.events(id);
+        assert!(events.iter().any(|name| name == "memo"), "{events:?}");
+    });
+}
+
 #[test]
 fn a_prolog_that_fails_ends_the_job_before_it_starts() {
     hosts().each(|host| {

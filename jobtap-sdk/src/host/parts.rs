@@ -157,7 +157,11 @@ impl JobParts {
             priority: self.priority,
             t_submit: self.t_submit,
             jobspec: self.jobspec,
-            resources: lent(self.resources, |resources| resources.map(without_scheduling)),
+            resources: match self.resources {
+                // None is no value: the resources come later.
+                Lent::Now(None) => Unread::default(),
+                resources => lent(resources, |resources| resources.map(without_scheduling)),
+            },
             end_event: lent(self.end_event, |entry| entry.map(Arc::new)),
             dependencies: self.dependencies.into_iter().map(open).collect(),
             annotations: self.annotations.into(),
