@@ -31,6 +31,7 @@ macro_rules! chapters {
 chapters! {
     introduction = "introduction.md";
     first_plugin = "first-plugin.md";
+    moving_from_mf_priority = "moving-from-mf-priority.md";
     topics = "topics.md";
     topics_table = "topics-table.md";
     handlers = "handlers.md";

@@ -33,8 +33,13 @@ fn file(plugins: &[&str]) -> PathBuf {
     let krate = target.join(format!("wrappers/{name}"));
     std::fs::create_dir_all(krate.join("src")).unwrap();
     let root = workspace();
-    let crates: &[(&str, &str)] =
-        &[("deadline", "examples/deadline"), ("hosted", "tests/plugins/hosted")];
+    let crates: &[(&str, &str)] = &[
+        ("deadline", "examples/deadline"),
+        ("hosted", "tests/plugins/hosted"),
+        ("mf-priority", "plugins/mf-priority"),
+        ("cray-pmi-bootstrap", "plugins/cray-pmi-bootstrap"),
+        ("cray-slingshot", "plugins/cray-slingshot"),
+    ];
     let mut manifest = format!(
         "[package]\nname = \"wrapper-{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
          [lib]\ncrate-type = [\"cdylib\"]\n\n[workspace]\n\n[dependencies]\n\
@@ -44,7 +49,7 @@ fn file(plugins: &[&str]) -> PathBuf {
     let mut uses = String::new();
     for (krate, folder) in crates {
         writeln!(manifest, "{krate} = {{ path = \"{}\" }}", root.join(folder).display()).unwrap();
-        writeln!(uses, "use {krate} as _;").unwrap();
+        writeln!(uses, "use {} as _;", krate.replace('-', "_")).unwrap();
     }
     let quoted: Vec<String> = plugins.iter().map(|plugin| format!("{plugin:?}")).collect();
     let source = format!("{uses}jobtap_flux::export!([{}]);\n", quoted.join(", "));
@@ -626,4 +631,103 @@ until_true '[ $(flux jobs -no "{id}" | wc -l) = 0 ]' && echo drained
 "#,
     );
     printed.has("drained\n");
+}
+
+#[test]
+fn flux_accountings_plugin_holds_jobs_and_releases_them() {
+    let Some(place) = Place::new(&[&["mf_priority"]]) else { return };
+    let script = r#"
+flux jobtap load -r .priority-default ./mf_priority.so && flux jobtap list
+row="{\"userid\": $(id -u), \"bank\": \"A\", \"def_bank\": \"A\", \"fairshare\": 0.45321, \"max_running_jobs\": 1,
+    \"max_active_jobs\": 3, \"max_sched_jobs\": 2147483647, \"max_nodes\": 99, \"max_cores\": 99, \"queues\": \"\",
+    \"active\": 1, \"projects\": \"*\", \"def_project\": \"*\"}"
+echo "nothing: $(ask mf_priority.rec_update)"
+first=$(flux submit sleep 1000)
+until_true 'names $first | grep -q depend'
+ask mf_priority.rec_proj_update '{"data": [{"project": "*"}]}'
+ask mf_priority.rec_update "{\"data\": [$row]}"
+echo "waits: $(names $first)"
+ask mf_priority.reprioritize null
+flux job wait-event -t 20 $first priority | cut -d' ' -f2-
+echo "$(names $first)"
+second=$(flux submit sleep 1000)
+flux job wait-event -t 20 $second dependency-add | cut -d' ' -f2-
+third=$(flux submit true)
+echo "full: $(flux submit true 2>&1)"
+echo "bank: $(flux submit --setattr=bank=x true 2>&1)"
+query() { flux jobtap query mf_priority.so | jq -c ".mf_priority_map[0].banks[0] | $1"; }
+echo "counts: $(query '[.cur_active_jobs, .cur_run_jobs, (.held_jobs | length)]')"
+flux jobtap query mf_priority.so | jq -r .name
+flux jobtap remove mf_priority.so
+flux jobtap load $PWD/mf_priority.so "config={\"associations\": [$row], \"projects\": [{\"project\": \"*\"}]}"
+echo "again: $(query '[.cur_active_jobs, .cur_run_jobs, (.held_jobs | length)]')"
+flux cancel $first
+flux job wait-event -t 20 $second start >/dev/null && echo "second runs"
+echo "third: $(names $third)"
+flux cancel --all
+"#;
+    let printed = place.run(script);
+    printed.has("mf_priority.so\n");
+    printed.has("nothing: error 71: failed to unpack custom_priority.trigger msg: Protocol error");
+    printed.has("waits: submit validate depend \n");
+    printed.has("priority priority=45321");
+    printed.has("submit validate depend jobspec-update memo priority ");
+    printed.has("dependency-add description=\"max-running-jobs-user-limit\"");
+    printed.has("full: [Errno 22] user has max active jobs");
+    let uid = own_uid();
+    let bank = "cannot find user/bank or user/default bank entry for uid";
+    printed.has(&format!("bank: [Errno 22] {bank}: {uid}"));
+    printed.has("counts: [3,1,2]").has("again: [3,1,2]").has("second runs");
+    printed.has("third: submit jobspec-update validate dependency-add \n");
+}
+
+#[test]
+fn flux_coral2s_plugins_give_jobs_ports_and_network_ids() {
+    let files: [&[&str]; 2] = [&["cray-pmi-bootstrap"], &["cray-slingshot"]];
+    let Some(place) = Place::new(&files) else { return };
+    let two =
+        "[resource]\nnoverify = true\n[[resource.config]]\nhosts = \"n[0-1]\"\ncores = \"0-3\"\n";
+    std::fs::write(place.path("conf/test.toml"), two).unwrap();
+    let script = r#"
+for max in 120000 11049; do
+    flux jobtap load ./cray-pmi-bootstrap.so port-min=11000 port-max=$max; echo "load: $?"
+done
+flux jobtap load ./cray-pmi-bootstrap.so port-min=11000 port-max=12000
+flux jobtap load ./cray-slingshot.so
+flux jobtap list
+query() { flux jobtap query cray-slingshot.so | jq -c .vnipool; }
+event() { flux job wait-event -f json -t 20 $1 $2 | jq -c ".context$3"; }
+query
+first=$(flux submit -N2 -n2 sleep 1000)
+event $first cray-pmi-bootstrap .ports
+event $first cray-slingshot
+second=$(flux submit -n1 -o cray-slingshot.vnicount=4 sleep 1000)
+event $second cray-slingshot
+names $second | grep -c cray-pmi
+flux run -o cray-slingshot.vnicount=bad true
+flux run -o cray-slingshot=off true; event $(flux job last) cray-slingshot
+echo '[cray-slingshot]
+vni-pool = "1-5"' >conf/slingshot.toml
+flux config reload; echo "reload: $?"
+flux cancel --all; flux job wait-event -t 20 $second clean >/dev/null; flux job wait-event -t 20 $first clean >/dev/null
+query
+third=$(flux submit -N2 -n2 sleep 1000)
+event $third cray-pmi-bootstrap .ports
+flux cancel --all
+"#;
+    let printed = place.run_with(&["-s", "2"], script);
+    printed.has("load: 1\nload: 1\n").has("reload: 1");
+    printed.complains("invalid port min/max").complains("Not enough ports specified: 49");
+    printed.complains("1-5 contains invalid VNIs, must be a subset of 0,2-9,11-65535");
+    let all = r#"{"universe":"1024-65535","free":"1024-65535","jobs":{}}"#;
+    printed.has(&format!("{all}\n[11999,11998]\n{{\"vnis\":[1024]}}\n"));
+    printed.has("{\"vnis\":[1025,1026,1027,1028]}\n0\n");
+    printed.complains("error parsing cray-slingshot shell options: Expected integer, got string");
+    printed.has(r#"{"vnis":[],"empty-reason":"disabled by user request"}"#);
+    printed.has(&format!("reload: 1\n{all}\n[11998,11999]\n"));
+}
+
+/// The user of the tests.
+fn own_uid() -> String {
+    jobtap_tests::run(Command::new("id").arg("-u")).ok()
 }
