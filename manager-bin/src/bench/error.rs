@@ -65,6 +65,9 @@ pub(crate) enum BenchError {
     /// A message between the processes can't be written or read.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
+    /// A job that was measured lacks an event.
+    #[error("a job that was measured has no event {0}")]
+    NoEvent(&'static str),
     /// The request of a submission, in which ids are replaced, has none of them.
     #[error("the template of submissions is malformed")]
     Template,

@@ -3,15 +3,20 @@
 
 use std::time::{Duration, Instant};
 
+use jobtap_core::eventlog::EventEntry;
 use jobtap_core::jobspec::JobspecBuilder;
+use serde_json::{Value, json};
 
-use super::connection::Submissions;
+use super::connection::{Connection, Submissions};
 use super::error::BenchError;
 use super::figures::{Found, median};
 use super::process::{Manager, ManagerSetup};
+use crate::rpc::service::Service;
+use crate::rpc::services::job_info::Lookup;
+use crate::rpc::services::job_list::List;
 
 /// The jobs of one task in one turn.
-const SMALL: u64 = 10_000;
+const SMALL: u64 = 100_000;
 
 /// The jobs over all nodes.
 const LARGE: u64 = 9;
@@ -32,6 +37,8 @@ pub(super) fn measure(nodes: u64) -> Result<Found, BenchError> {
     found.more("nodes.rate.share", nodes, many.rate / one.rate, "", text);
     let text = "a job over all of these nodes, from submission to inactive";
     found.less("nodes.job", nodes, many.job * 1e3, "ms", text);
+    let text = "the same, from its resources to the start of all of its parts";
+    found.less("nodes.start", nodes, many.start * 1e3, "ms", text);
     let memory = (many.memory as f64 - one.memory as f64) / nodes.max(2).saturating_sub(1) as f64;
     found.less("nodes.memory", nodes, memory / 1e3, "kB/node", "memory of the manager");
     let text = "processor time of the manager while nothing happens, of one processor";
@@ -45,6 +52,8 @@ struct Seen {
     rate: f64,
     /// Seconds of a job over all nodes.
     job: f64,
+    /// Seconds of it from `alloc` to `start`.
+    start: f64,
     /// Bytes.
     memory: u64,
     /// The share of a processor.
@@ -53,7 +62,7 @@ struct Seen {
 
 fn of_nodes(nodes: u32, small: u64) -> Result<Seen, BenchError> {
     // The manager's own node is left to it.
-    let config = serde_json::json!({ "resource": { "exclude": "0" } });
+    let config = json!({ "resource": { "exclude": "0" } });
     let setup = ManagerSetup { played: nodes, ..ManagerSetup::with(config) };
     let manager = Manager::start(&setup)?;
     let memory = manager.resident()?;
@@ -77,6 +86,28 @@ fn of_nodes(nodes: u32, small: u64) -> Result<Seen, BenchError> {
         client.wait_inactive(small + number)?;
         times.push(begin.elapsed().as_secs_f64());
     }
+    let start = median(&starts(&mut client)?);
     manager.end()?;
-    Ok(Seen { rate, job: median(&times), memory, idle })
+    Ok(Seen { rate, job: median(&times), start, memory, idle })
+}
+
+/// The seconds from `alloc` to `start` of the jobs over all nodes, which are the last ones.
+fn starts(client: &mut Connection) -> Result<Vec<f64>, BenchError> {
+    let listed =
+        client.ask(List::TOPIC, json!({ "max_entries": LARGE, "attrs": ["t_inactive"] }))?;
+    let jobs = listed.get("jobs").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut starts = Vec::new();
+    for job in &jobs {
+        let found =
+            client.ask(Lookup::TOPIC, json!({ "id": job.get("id"), "keys": ["eventlog"] }))?;
+        let log = found.get("eventlog").and_then(Value::as_str).unwrap_or_default();
+        let entries = log.lines().filter_map(|line| serde_json::from_str::<EventEntry>(line).ok());
+        let entries: Vec<EventEntry> = entries.collect();
+        let time = |name: &'static str| {
+            let entry = entries.iter().find(|entry| entry.name == name);
+            entry.map(|entry| entry.timestamp.as_secs()).ok_or(BenchError::NoEvent(name))
+        };
+        starts.push(time("start")? - time("alloc")?);
+    }
+    Ok(starts)
 }
