@@ -12,6 +12,7 @@
 mod pool;
 
 use jobtap_core::job::Encoding;
+use jobtap_core::json_type;
 use jobtap_core::prelude::*;
 use jobtap_core::resource::Idset;
 use schemars::JsonSchema;
@@ -164,25 +165,12 @@ fn asked(option: Option<&Value>) -> Result<Asked, String> {
         None => None,
         Some(Value::String(word)) if word == "off" => return Ok(Asked::Off),
         Some(Value::Object(option)) => option.get("vnicount"),
-        Some(other) => return Err(format!("Expected object, got {}", kind(other))),
+        Some(other) => return Err(format!("Expected object, got {}", json_type(other))),
     };
     match count.map(|count| count.as_i64().ok_or(count)) {
         None => Ok(Asked::Count(-1)),
         Some(Ok(count)) => Ok(Asked::Count(count)),
-        Some(Err(other)) => Err(format!("Expected integer, got {}", kind(other))),
-    }
-}
-
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(true) => "true",
-        Value::Bool(false) => "false",
-        Value::Number(number) if number.is_f64() => "real",
-        Value::Number(_) => "integer",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
+        Some(Err(other)) => Err(format!("Expected integer, got {}", json_type(other))),
     }
 }
 

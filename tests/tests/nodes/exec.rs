@@ -6,11 +6,7 @@ use std::process::{Command, Stdio};
 use jobtap_tests::nodes::Nodes;
 use jobtap_tests::{Output, Process, jobtap, run, serve, until};
 
-fn sorted(text: &str) -> Vec<&str> {
-    let mut lines: Vec<&str> = text.lines().collect();
-    lines.sort_unstable();
-    lines
-}
+use crate::sorted;
 
 /// Runs `exec` with what this command line of a shell prints as its input.
 fn with_input(nodes: &Nodes, line: &str, words: &[&str]) -> Output {

@@ -7,11 +7,7 @@ use std::process::Command;
 use jobtap_tests::nodes::Nodes;
 use jobtap_tests::{run, temporary};
 
-fn sorted(text: &str) -> Vec<&str> {
-    let mut lines: Vec<&str> = text.lines().collect();
-    lines.sort_unstable();
-    lines
-}
+use crate::sorted;
 
 #[test]
 fn a_job_across_nodes_is_one_job() {

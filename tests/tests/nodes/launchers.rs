@@ -8,18 +8,14 @@ use jobtap_tests::slurm::{Installation, Slurm};
 use jobtap_tests::{clean, jobtap, run, temporary};
 use tempfile::TempDir;
 
+use crate::sorted;
+
 /// Writes the script that the first task runs. On a command line, Flux would expand the tag itself.
 fn script() -> TempDir {
     let directory = temporary();
     let line = "exec jobtap run -N4 -n4 sh -c 'echo {{node.name}} $FLUX_TASK_RANK'\n";
     std::fs::write(directory.path().join("script"), line).unwrap();
     directory
-}
-
-fn sorted(text: &str) -> Vec<&str> {
-    let mut lines: Vec<&str> = text.lines().collect();
-    lines.sort_unstable();
-    lines
 }
 
 #[test]

@@ -8,3 +8,10 @@ mod jobs;
 mod launchers;
 mod nested;
 mod start;
+
+/// The lines of a text, sorted: nodes print in any order.
+fn sorted(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines
+}

@@ -5,6 +5,8 @@ use std::fs;
 use jobtap_tests::nodes::Nodes;
 use jobtap_tests::{Output, jobtap};
 
+use crate::sorted;
+
 /// Runs a script as a batch job, and returns what it prints.
 #[track_caller]
 fn batch(nodes: &Nodes, options: &[&str], script: &str) -> Output {
@@ -17,12 +19,6 @@ fn batch(nodes: &Nodes, options: &[&str], script: &str) -> Output {
     let code = nodes.jobtap(&format!("job status {id}")).code;
     let stdout = fs::read_to_string(nodes.directory().join("batch.out")).unwrap();
     Output { code, stdout, stderr: String::new() }
-}
-
-fn sorted(text: &str) -> Vec<&str> {
-    let mut lines: Vec<&str> = text.lines().collect();
-    lines.sort_unstable();
-    lines
 }
 
 #[test]
