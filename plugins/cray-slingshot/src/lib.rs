@@ -159,19 +159,29 @@ fn encoding() -> Encoding {
     }
 }
 
-/// What the shell option asks for. The error is in the words of the library that the original parses it with.
-fn asked(option: Option<&Value>) -> Result<Asked, String> {
+/// An option of the wrong type, in the words of the library with which the original reads it.
+struct WrongType {
+    expected: &'static str,
+    got: &'static str,
+}
+
+impl std::fmt::Display for WrongType {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Expected {}, got {}", self.expected, self.got)
+    }
+}
+
+/// What the shell option asks for.
+fn asked(option: Option<&Value>) -> Result<Asked, WrongType> {
     let count = match option {
         None => None,
         Some(Value::String(word)) if word == "off" => return Ok(Asked::Off),
         Some(Value::Object(option)) => option.get("vnicount"),
-        Some(other) => return Err(format!("Expected object, got {}", json_type(other))),
+        Some(other) => return Err(WrongType { expected: "object", got: json_type(other) }),
     };
-    match count.map(|count| count.as_i64().ok_or(count)) {
-        None => Ok(Asked::Count(-1)),
-        Some(Ok(count)) => Ok(Asked::Count(count)),
-        Some(Err(other)) => Err(format!("Expected integer, got {}", json_type(other))),
-    }
+    let Some(count) = count else { return Ok(Asked::Count(-1)) };
+    let wrong = WrongType { expected: "integer", got: json_type(count) };
+    count.as_i64().map(Asked::Count).ok_or(wrong)
 }
 
 /// Posts the ids of a job, with a reason if there are none.

@@ -214,6 +214,8 @@ fn t1012_t1014_t1022_jobs_wait_for_data() {
     let jobspec = site.0.job(plain).jobspec();
     assert_eq!(jobspec.attribute("bank"), Some(&json!("A")));
     assert_eq!(jobspec.attribute("project"), Some(&json!("*")));
+    let updates = site.0.events(plain).iter().filter(|name| *name == "jobspec-update").count();
+    assert_eq!(updates, 1, "both in one event");
 }
 
 #[test]
