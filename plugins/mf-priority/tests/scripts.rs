@@ -591,3 +591,26 @@ fn data_that_cannot_be_used_keeps_the_plugin_from_loading() {
         "{text}"
     );
 }
+
+#[test]
+fn all_tables_can_come_from_a_file() {
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("accounting.json");
+    let tables = json!({
+        "associations": [association(5001, "A", json!({"fairshare": 0.25}))],
+        "projects": [{"project": "*"}],
+        "priority_factors": [{"factor": "fairshare", "weight": 1000}],
+        "config": {"deny_unknown_queues": true},
+    });
+    std::fs::write(&file, tables.to_string()).unwrap();
+    let config = json!({
+        "job-manager": {"plugins": [{"load": "mf_priority"}]},
+        "plugins": {"mf_priority": {"config-file": file}},
+    });
+    let mut m = TestManager::new().plugin::<MfPriority>().config(config.clone()).start();
+    let id = m.submit(job(5001)).unwrap();
+    m.assert_priority(id, 250);
+    std::fs::write(&file, "{").unwrap();
+    let refused = TestManager::new().plugin::<MfPriority>().config(config).try_start();
+    let text = refused.map(drop).unwrap_err().to_string();
+    assert!(text.contains("accounting.json: EOF while parsing"), "{text}");
+}
