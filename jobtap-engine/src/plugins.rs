@@ -9,7 +9,8 @@ use crate::agenda::{Agenda, Cause, Chain, Frame, PendingDispatch, Work};
 use crate::api::{Effect, Effects, Level, ReplyTo, RequestError};
 use crate::host::errno::ENOSYS;
 use crate::host::{
-    AsyncError, PluginKey, Registry, RemoteSink, RequestKey, Stack, TIME_BUDGET, Ticks,
+    AsyncError, BoundHandler, PluginKey, Registry, RemoteSink, RequestKey, Stack, TIME_BUDGET,
+    Ticks,
 };
 use crate::job::{JobId, Timestamp};
 use crate::plugin::ServiceError;
@@ -110,7 +111,7 @@ impl Plugins {
     /// Warns when no loaded plugin decides priorities. A handler of `job.state.priority` may decide nothing.
     pub(super) fn warn_without_priority(&self, effects: &mut Effects) {
         let handlers = self.stack.handlers(TopicId::JobStatePriority);
-        if !handlers.is_some_and(|list| list.iter().any(|bound| bound.entry().returns_value)) {
+        if !handlers.is_some_and(|list| list.iter().any(BoundHandler::sets_priority)) {
             let text = "no loaded plugin decides priorities in job.state.priority: jobs will wait in \
                         PRIORITY until one does";
             effects.log(Level::Warning, text);

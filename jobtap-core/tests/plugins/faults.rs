@@ -473,6 +473,70 @@ mod faulted {
         m.assert_priority(id, 16);
     }
 
+    #[test]
+    fn another_plugin_that_is_loaded_releases_no_job_past_it() {
+        let builder = TestManager::new().plugin::<ByUrgency>().plugin::<Unsound>();
+        let mut m = builder.linked::<Late>().start();
+        m.scheduling(false).unwrap();
+        for _ in 0..2 {
+            breaks(&mut m);
+        }
+        let held = m.submit(TestJob::new()).unwrap();
+        breaks(&mut m);
+        m.urgency(held, 20).unwrap();
+        m.assert_state(held, State::Priority);
+        m.load_plugin("late", json!({})).unwrap();
+        m.assert_state(held, State::Priority);
+        m.remove_plugin("unsound").unwrap();
+        m.assert_state(held, State::Sched);
+    }
+
+    /// Sets priorities, after a while.
+    #[derive(Default)]
+    struct Slow;
+
+    #[jobtap_plugin(name = "slow")]
+    impl Slow {
+        #[on("job.state.priority")]
+        async fn priority(remote: Remote<Self>) -> Result<Priority, HandlerError> {
+            remote.sleep(1000.0).await?;
+            Ok(Priority::new(7))
+        }
+    }
+
+    #[test]
+    fn nor_past_one_that_is_at_work_on_its_priority() {
+        let builder = TestManager::new().plugin::<ByUrgency>().plugin::<Slow>();
+        let mut m = builder.linked::<Late>().start();
+        m.scheduling(false).unwrap();
+        let held = m.submit(TestJob::new()).unwrap();
+        m.load_plugin("late", json!({})).unwrap();
+        m.assert_state(held, State::Priority);
+        m.advance(1001.0);
+        m.assert_priority(held, 7);
+    }
+
+    /// Watches the states of jobs, of which one makes it panic.
+    #[derive(Default)]
+    struct Watcher;
+
+    #[jobtap_plugin(name = "watcher")]
+    impl Watcher {
+        #[on("job.state.*")]
+        fn watch(&self, job: &Job) {
+            assert!(job.jobspec().attribute("watch").is_none(), "at a state");
+        }
+    }
+
+    #[test]
+    fn a_faulted_plugin_that_only_watches_holds_no_job() {
+        let mut m = with::<Watcher>();
+        m.submit(TestJob::new().attribute("watch", 1)).unwrap();
+        assert!(m.log().any(|(_, text)| text.starts_with("watcher: faulted after 3 panics")));
+        let id = m.submit(TestJob::new()).unwrap();
+        m.assert_state(id, State::Run);
+    }
+
     /// Does nothing.
     #[derive(Default)]
     struct Late;

@@ -284,7 +284,7 @@ fn decide_without(core: &mut Core, bound: &BoundHandler, frame: &mut Frame) {
     } else if prep::is_prep(frame.topic) {
         let note = format!("plugin {} has failed repeatedly", bound.instance().name());
         fail_prep(core, frame, bound, note, AtFault::Plugin);
-    } else if frame.topic == TopicId::JobStatePriority && !bound.only_observes() {
+    } else if bound.sets_priority() {
         let outcome = Outcome::priority(Priority::Unavailable);
         frame.progress.attributions.get_or_insert_default().note(bound.plugin(), &outcome);
         frame.progress.outcome.merge(outcome);

@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use super::{outcome, pushing};
 use crate::agenda::{Agenda, Frame, Purpose, Work};
 use crate::api::Level;
+use crate::host::WorkKind;
 use crate::job::{Job, JobId, State};
-use crate::jobs::Jobs;
+use crate::jobs::{Jobs, Record};
 use crate::plugin::Priority;
 use crate::plugins::Plugins;
 use crate::topic::TopicId;
@@ -29,11 +30,27 @@ pub(crate) fn ask_next(
     let Some(id) = ids.pop_front() else { return };
     turn.agenda.push(Work::AskPriorities(ids));
     jobs.tidy_later(&mut turn.effects, id);
+    if jobs.get(id).is_some_and(|record| is_owed(record, plugins)) {
+        return;
+    }
     pushing::push(
         &mut turn.agenda,
         plugins,
         Frame::new(TopicId::JobPriorityGet, id, Purpose::PriorityGet),
     );
+}
+
+/// Whether a job in PRIORITY waits for a plugin that isn't asked here: one that has failed repeatedly, or that is still
+/// at work on the priority. The answer of another plugin would release the job past it.
+fn is_owed(record: &Record, plugins: &Plugins) -> bool {
+    let is_at_work =
+        || record.async_work.running.iter().any(|work| work.kind == WorkKind::Priority);
+    let is_missing = || {
+        let handlers = plugins.stack.handlers(TopicId::JobStatePriority);
+        let mut handlers = handlers.into_iter().flat_map(|list| list.iter());
+        handlers.any(|bound| bound.sets_priority() && bound.instance().is_faulted())
+    };
+    record.job.state() == State::Priority && (is_at_work() || is_missing())
 }
 
 /// Applies the outcome of `job.priority.get`.

@@ -10,8 +10,8 @@ use crate::alloc::nodes::PlannedMaintenance;
 use crate::api::{Cred, RequestError};
 use crate::core::Core;
 use crate::dispatch::retention;
-use crate::host::WorkKind;
 use crate::host::errno::{ENOENT, EPERM};
+use crate::host::{BoundHandler, WorkKind};
 use crate::job::{JobId, State, Timestamp};
 use crate::jobs::Record;
 use crate::plugin::Perilog;
@@ -150,7 +150,9 @@ fn why_priority(core: &Core, record: &Record) -> Vec<Value> {
     }
     let handlers = core.plugins.stack.handlers(TopicId::JobStatePriority);
     let handlers: Vec<_> = handlers.into_iter().flat_map(|list| list.iter()).collect();
-    for bound in handlers.iter().filter(|bound| bound.instance().is_faulted()) {
+    let is_missing =
+        |bound: &&&BoundHandler| bound.sets_priority() && bound.instance().is_faulted();
+    for bound in handlers.iter().filter(is_missing) {
         let name = bound.instance().name();
         let text = format!(
             "plugin {name}, which sets priorities, has failed repeatedly: an administrator must \
@@ -168,7 +170,7 @@ fn why_priority(core: &Core, record: &Record) -> Vec<Value> {
     }
     if reasons.is_empty() {
         // Other handlers decide nothing.
-        let deciders = handlers.iter().filter(|bound| bound.entry().returns_value);
+        let deciders = handlers.iter().filter(|bound| bound.sets_priority());
         let names: Vec<&str> = deciders.map(|bound| &**bound.instance().name()).collect();
         let text = if names.is_empty() {
             "no loaded plugin sets priorities: load .priority-default or another one".to_owned()

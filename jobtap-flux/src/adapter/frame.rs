@@ -315,8 +315,8 @@ impl<F: Flux> Adapter<F> {
         let is_gate = topic.on_failure() == OnFailure::Reject;
         for bound in handlers {
             if bound.is_out_of_service() {
-                if bound.instance().is_faulted() && !bound.only_observes() {
-                    if is_gate {
+                if bound.instance().is_faulted() {
+                    if is_gate && !bound.only_observes() {
                         let name = bound.instance().name();
                         dispatched.refusal = Some(format!(
                             "plugin {name} has failed repeatedly: what it decides about is refused until an \
@@ -324,7 +324,7 @@ impl<F: Flux> Adapter<F> {
                         ));
                         return dispatched;
                     }
-                    if topic == TopicId::JobStatePriority {
+                    if bound.sets_priority() {
                         dispatched.outcome.merge(Outcome::priority(Priority::Unavailable));
                     }
                 }

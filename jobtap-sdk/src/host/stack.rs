@@ -228,6 +228,12 @@ impl BoundHandler {
         self.only_observes
     }
 
+    /// Whether it is a handler of `job.state.priority` that decides: jobs wait for its priority.
+    pub fn sets_priority(&self) -> bool {
+        // A handler of `job.state.*` is in the list, too.
+        self.entry.id == TopicId::JobStatePriority && self.entry.returns_value
+    }
+
     /// Whether the handler must not be called: its plugin is faulted, or was removed since the list was
     /// made.
     #[inline]
