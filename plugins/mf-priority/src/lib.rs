@@ -103,7 +103,7 @@ impl MfPriority {
 
     #[on("job.validate")]
     fn validate(&self, job: &Job) -> Result<(), Reject> {
-        let named = Named::by(job).map_err(|_| Reject::new("unable to unpack bank arg"))?;
+        let named = Named::by(job.into()).map_err(|_| Reject::new("unable to unpack bank arg"))?;
         let account = match self.accounting.find(job.userid(), named.bank) {
             Ok(account) => account,
             Err(Unknown::NoData) => return Ok(()),
@@ -125,8 +125,9 @@ impl MfPriority {
 
     #[on("job.new")]
     fn accepted(&mut self, job: &Job, cx: Cx<'_, JobNew>) -> Result<(), HandlerError> {
-        let named = Named::by(job).map_err(|_| HandlerError::new("unable to unpack bank arg"))?;
-        let mut tracked = Tracked::new(job, Attached::Awaited, named.queue);
+        let named =
+            Named::by(job.into()).map_err(|_| HandlerError::new("unable to unpack bank arg"))?;
+        let mut tracked = Tracked::new(job.into(), Attached::Awaited, named.queue);
         if let Ok(account) = self.accounting.find(job.userid(), named.bank) {
             let found = self.accounting.get_mut(&account);
             if found.is_some_and(|found| found.terms.max_running_jobs == NONSENSE) {
@@ -137,9 +138,9 @@ impl MfPriority {
                         cx.jobspec_update(key, value)?;
                     }
                 }
-                self.attach(&mut tracked, account.clone(), stage(job));
+                self.attach(&mut tracked, account.clone(), stage(job.into()));
                 if let Some(demand) = tracked.demand.clone() {
-                    self.hold_again(job, &account, demand, &cx)?;
+                    self.hold_again(job.into(), &account, demand, &cx)?;
                 }
             }
         }
@@ -163,7 +164,7 @@ impl MfPriority {
         let (queues, none) = (&self.accounting.queues, Released::default());
         // A plugin that is loaded later finds dependencies that an earlier one has added.
         let holds = |limit: &Limit| {
-            carries(job, *limit) || !limit.lets_pass(&demand, association, queues, &none)
+            carries(job.into(), *limit) || !limit.lets_pass(&demand, association, queues, &none)
         };
         let limits: Vec<Limit> = Limit::ALL.into_iter().filter(holds).collect();
         for limit in &limits {
@@ -186,14 +187,14 @@ impl MfPriority {
                 return Ok(Priority::UNAVAILABLE);
             }
             Attached::Awaited => {
-                let named =
-                    Named::by(job).map_err(|_| HandlerError::new("unable to unpack bank arg"))?;
+                let named = Named::by(job.into())
+                    .map_err(|_| HandlerError::new("unable to unpack bank arg"))?;
                 match self.accounting.find(job.userid(), named.bank) {
                     Ok(account) => {
                         for (key, value) in self.defaults(&account, &named) {
                             cx.jobspec_update_of(job, key, value)?;
                         }
-                        self.attach_late(job, account.clone());
+                        self.attach_late(job.into(), account.clone());
                         account
                     }
                     Err(Unknown::NoData) => return Ok(Priority::UNAVAILABLE),
@@ -257,9 +258,7 @@ impl MfPriority {
         let Some(tracked) = self.jobs.remove(&job.id()) else { return };
         let Attached::Known(account) = &tracked.attached else { return };
         self.discount(account, &tracked);
-        if let Some(association) = self.accounting.get_mut(account) {
-            association.held.retain(|held| held.id != job.id());
-        }
+        self.take_held(account, job.id());
         if tracked.stage != Stage::Waiting {
             self.accounting.release(account, &cx);
         }
@@ -267,7 +266,7 @@ impl MfPriority {
 
     #[on("job.update.attributes.system.queue")]
     fn may_change_queue(&self, job: &Job, request: &UpdateRequest) -> Result<Update, Reject> {
-        let named = Named::by(job).map_err(|_| Reject::new("unable to unpack bank arg"))?;
+        let named = Named::by(job.into()).map_err(|_| Reject::new("unable to unpack bank arg"))?;
         let account = match self.accounting.find(job.userid(), named.bank) {
             Ok(account) => account,
             Err(_) => return Err(Reject::new(no_association(job.userid()))),
@@ -320,6 +319,7 @@ impl MfPriority {
         let text = |key: &str| updates.get(key).and_then(Value::as_str);
         if let Attached::Known(account) = tracked.attached.clone() {
             self.discount(&account, &tracked);
+            let held = self.take_held(&account, job.id());
             if let Some(queue) = text("attributes.system.queue")
                 && let Some(demand) = &mut tracked.demand
             {
@@ -330,8 +330,13 @@ impl MfPriority {
                 Ok(found) => (found, true),
                 Err(_) => (account, false),
             };
+            // The limits that hold it are from now on those of its new association and queue.
+            if let (Some(held), Some(demand)) = (held, tracked.demand.clone()) {
+                self.hold(&account, Held { demand, ..held });
+            }
             let stage = tracked.stage;
-            self.attach(&mut tracked, account, stage);
+            self.attach(&mut tracked, account.clone(), stage);
+            self.accounting.release(&account, &cx);
             if !is_known && let Ok(active) = cx.active_job(job.id()) {
                 let text = format!("job.update: {}", no_association(job.userid()));
                 cx.fail_job(active, NAME, text);
@@ -348,7 +353,9 @@ impl MfPriority {
 
     #[service("rec_update")]
     fn rec_update(&mut self, sent: Request<Value>, cx: Cx<'_, Service>) -> Taken {
-        self.take(&sent, &cx, Accounting::update_associations)
+        let taken = self.take(&sent, &cx, Accounting::update_associations);
+        self.catch_up(&cx);
+        taken
     }
 
     #[service("rec_q_update")]
@@ -415,22 +422,50 @@ impl MfPriority {
 
     /// Notes that limits hold a job.
     fn hold(&mut self, account: &Account, held: Held) {
-        if let Some(association) = self.accounting.get_mut(account) {
-            association.held.retain(|known| known.id != held.id);
-            if !held.limits.is_empty() {
-                association.held.push(held);
+        self.take_held(account, held.id);
+        if let Some(association) = self.accounting.get_mut(account)
+            && !held.limits.is_empty()
+        {
+            association.held.push(held);
+        }
+    }
+
+    /// Forgets that limits hold a job.
+    fn take_held(&mut self, account: &Account, id: JobId) -> Option<Held> {
+        let held = &mut self.accounting.get_mut(account)?.held;
+        let place = held.iter().position(|known| known.id == id)?;
+        Some(held.remove(place))
+    }
+
+    /// Counts jobs from before a restart that have waited for data, and that nothing else will ask about: those in PRIORITY
+    /// and SCHED are counted when they get their priorities. Errors concern single jobs, which stay as they are.
+    fn catch_up(&mut self, cx: &Cx<'_, Service>) {
+        let awaited = |(_, tracked): &(&JobId, &Tracked)| tracked.attached == Attached::Awaited;
+        let ids: Vec<JobId> = self.jobs.iter().filter(awaited).map(|(id, _)| *id).collect();
+        for job in ids.into_iter().filter_map(|id| cx.job(id).ok()) {
+            if !matches!(job.state(), State::Depend | State::Run | State::Cleanup) {
+                continue;
+            }
+            let Ok(named) = Named::by(job) else { continue };
+            let Ok(account) = self.accounting.find(job.userid(), named.bank) else { continue };
+            self.attach_late(job, account.clone());
+            let demand = self.jobs.get(&job.id()).and_then(|tracked| tracked.demand.clone());
+            if let Some(demand) = demand
+                && let Err(error) = self.hold_again(job, &account, demand, cx)
+            {
+                cx.log(Level::Error, format!("job {}: {error}", job.id()));
             }
         }
     }
 
     /// Notes the dependencies that a job has from before a restart. They are added again, so that the manager knows whose
     /// they are.
-    fn hold_again(
+    fn hold_again<T: TopicSet>(
         &mut self,
-        job: &Job,
+        job: JobRef<'_>,
         account: &Account,
         demand: Demand,
-        cx: &Cx<'_, JobNew>,
+        cx: &Cx<'_, T>,
     ) -> Result<(), HandlerError> {
         let limits: Vec<Limit> =
             Limit::ALL.into_iter().filter(|limit| carries(job, *limit)).collect();
@@ -462,7 +497,7 @@ impl MfPriority {
     }
 
     /// The same for a job that has waited for data.
-    fn attach_late(&mut self, job: &Job, account: Account) {
+    fn attach_late(&mut self, job: JobRef<'_>, account: Account) {
         let known = self.jobs.remove(&job.id());
         let queue = job.jobspec().attribute("queue").and_then(Value::as_str);
         let mut tracked = known.unwrap_or_else(|| Tracked::new(job, Attached::Awaited, queue));

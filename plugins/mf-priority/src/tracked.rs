@@ -38,7 +38,7 @@ pub(crate) struct Named<'a> {
 pub(crate) struct NoText;
 
 impl<'a> Named<'a> {
-    pub(crate) fn by(job: &'a Job) -> Result<Self, NoText> {
+    pub(crate) fn by(job: JobRef<'a>) -> Result<Self, NoText> {
         let text = |key: &str| match job.jobspec().attribute(key) {
             None => Ok(None),
             Some(value) => value.as_str().map(Some).ok_or(NoText),
@@ -48,15 +48,15 @@ impl<'a> Named<'a> {
 }
 
 impl Tracked {
-    pub(crate) fn new(job: &Job, attached: Attached, queue: Option<&str>) -> Self {
+    pub(crate) fn new(job: JobRef<'_>, attached: Attached, queue: Option<&str>) -> Self {
         let size = Size::of_jobspec(job.jobspec().value()).ok();
         let demand = size.map(|size| Demand { queue: queue.unwrap_or_default().to_owned(), size });
         Self { attached, demand, stage: Stage::Waiting, told: None }
     }
 }
 
-/// How a job counts that exists already.
-pub(crate) fn stage(job: &Job) -> Stage {
+/// The stage of an existing job.
+pub(crate) fn stage(job: JobRef<'_>) -> Stage {
     match job.state() {
         State::Sched => Stage::Sched,
         State::Run | State::Cleanup if job.resources().is_some() => Stage::Running,
@@ -65,7 +65,7 @@ pub(crate) fn stage(job: &Job) -> Stage {
 }
 
 /// Whether a limit holds a job already.
-pub(crate) fn carries(job: &Job, limit: Limit) -> bool {
+pub(crate) fn carries(job: JobRef<'_>, limit: Limit) -> bool {
     job.dependency(limit.dependency()).is_some()
 }
 

@@ -322,6 +322,23 @@ fn t1030_t1032_queue_and_bank_of_a_job_change() {
 }
 
 #[test]
+fn a_held_job_that_moves_to_another_bank_is_held_by_that_banks_limits() {
+    let terms = json!({"max_running_jobs": 1});
+    let mut site =
+        Site::with(json!([association(5001, "A", terms.clone()), association(5001, "B", terms)]));
+    let of_a = site.submit(job(5001));
+    let of_b = site.submit(job(5001).attribute("bank", "B"));
+    let moved = site.submit(job(5001));
+    let stays = site.submit(job(5001));
+    site.cancel(of_b);
+    site.0.update(moved, "attributes.system.bank", "B").unwrap();
+    assert_eq!(site.state(moved), State::Run, "there is room in B");
+    assert_eq!(site.dependencies(stays), ["max-running-jobs-user-limit"]);
+    site.cancel(of_a);
+    assert_eq!(site.state(stays), State::Run);
+}
+
+#[test]
 fn t1044_resources_of_an_association_are_limited() {
     let mut site = Site::with(json!([association(
         5001,
@@ -573,6 +590,22 @@ fn t1073_t1074_t1078_jobs_are_counted_again_after_a_restart() {
     assert_eq!(site.state(second), State::Run);
     site.cancel(second);
     assert_eq!(site.counts(&keys), [0; 5]);
+}
+
+#[test]
+fn jobs_are_counted_when_data_comes_after_a_restart() {
+    let terms = json!([association(5001, "A", json!({"max_running_jobs": 2}))]);
+    let mut site = Site::with(terms.clone());
+    let ids: Vec<JobId> = (0..3).map(|_| site.submit(job(5001))).collect();
+    site.0.crash_and_restart();
+    site.send("rec_update", terms);
+    assert_eq!(site.counts(&["cur_active_jobs", "cur_run_jobs"]), [3, 2]);
+    let more = site.submit(job(5001));
+    for held in [ids[2], more] {
+        assert_eq!(site.dependencies(held), ["max-running-jobs-user-limit"]);
+    }
+    site.cancel(ids[0]);
+    assert_eq!((site.state(ids[2]), site.state(more)), (State::Run, State::Depend));
 }
 
 #[test]
