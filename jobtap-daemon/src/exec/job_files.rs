@@ -2,7 +2,7 @@
 //! reads them, too.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use jobtap_core::job::{Encoding, JobId};
@@ -10,6 +10,9 @@ use rustix::fs::OFlags;
 
 use crate::files::{Dir, KeptDir, Kind};
 use crate::open_files::OpenFiles;
+
+/// How many bytes are searched at once for the end of a line.
+const BLOCK: u64 = 4096;
 
 /// The files of one kind, one for each job.
 pub(super) struct JobFiles {
@@ -40,11 +43,13 @@ impl JobFiles {
         Ok(OpenFiles::of_this_process().apart(file))
     }
 
-    /// Opens the file of a job that another shepherd has created, for appending.
+    /// Opens the file of a job that another process has created, for appending. Its end is cut off if that process was
+    /// killed in the middle of a line, which would make the next line unreadable.
     pub(super) fn reopen(&self, id: JobId) -> io::Result<File> {
         let name = id.encode(Encoding::DotHex);
         let flags = OFlags::RDWR | OFlags::APPEND;
         let file = self.dir.with(&self.state, |dir| dir.file(&name, flags, 0))?;
+        file.set_len(end_of_lines(&file)?)?;
         Ok(OpenFiles::of_this_process().apart(file))
     }
 
@@ -58,6 +63,23 @@ impl JobFiles {
         }
         Ok(file)
     }
+}
+
+/// The length of the file without an unfinished last line.
+fn end_of_lines(file: &File) -> io::Result<u64> {
+    let mut end = file.metadata()?.len();
+    while end > 0 {
+        let start = end.saturating_sub(BLOCK);
+        let mut block = Vec::new();
+        let mut reader = file;
+        reader.seek(SeekFrom::Start(start))?;
+        reader.take(end - start).read_to_end(&mut block)?;
+        if let Some(last) = block.iter().rposition(|byte| *byte == b'\n') {
+            return Ok(start + last as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(0)
 }
 
 #[cfg(test)]
@@ -78,6 +100,25 @@ mod tests {
         let dir = state.path().join("output");
         for path in [&dir.join(name(1)), &dir] {
             assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o077, 0);
+        }
+    }
+
+    #[test]
+    fn an_unfinished_line_is_cut_off_before_the_next() {
+        let state = tempfile::tempdir().unwrap();
+        let output = JobFiles::open(state.path(), "output").unwrap();
+        let long = format!("{}\n", "x".repeat(5000));
+        for (left, kept) in [
+            ("", ""),
+            ("one\n", "one\n"),
+            ("one\ntw", "one\n"),
+            ("unfinished", ""),
+            (&format!("{long}{}", "y".repeat(9000)), &long),
+        ] {
+            output.create_with(JobId::new(1), left.as_bytes()).unwrap();
+            output.reopen(JobId::new(1)).unwrap().write_all(b"next\n").unwrap();
+            let text = fs::read_to_string(state.path().join("output").join(name(1))).unwrap();
+            assert!(text == format!("{kept}next\n"), "{left}");
         }
     }
 

@@ -60,7 +60,12 @@ impl Inputs {
                 job.file.insert(file)
             }
         };
-        file.write_all(&input_entry(rank, data, eof)?)
+        let entry = input_entry(rank, data, eof)?;
+        let length = file.metadata()?.len();
+        file.write_all(&entry).inspect_err(|_| {
+            // A partial line would make the next entry unreadable. The error of the write is the more useful one.
+            let _ = file.set_len(length);
+        })
     }
 
     /// Forgets a job that has ended. Its file stays.
