@@ -355,7 +355,7 @@ fn open_nodes(
     let (executor, infos) = NodesExecutor::open(nodes, own, state, &options.socket, uri)?;
     let inventory = match &options.given {
         // They have properties, too, and the end of the job can have moved since the nodes were first known.
-        Some(_) => discover(options)?,
+        Some(_) => Inventory { local: Idset::from(0..=0), ..discover(options)? },
         None => resources::of_nodes(&infos, options.end_of_nodes)?,
     };
     Ok(Some((executor, inventory)))

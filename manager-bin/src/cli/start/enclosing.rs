@@ -112,7 +112,7 @@ impl Enclosing {
 
     /// Whether the nodes of the job are hosts of their own, which its tasks then serve.
     pub(super) async fn has_hosts(&self, resources: &ResourceSet) -> Result<bool, CliError> {
-        Ok(resources.nnodes() > 1 && are_hosts(&self.connect().await?).await)
+        Ok(resources.nnodes() > 1 && are_hosts(&self.connect().await?).await?)
     }
 
     /// Waits until the first task of the job exits.
@@ -278,6 +278,16 @@ impl Expiration {
             }
         });
         Self(Some(receiver))
+    }
+
+    /// Calls `note` with each new one from now on.
+    pub(super) fn note_each(&self, note: impl Fn(f64) + Send + 'static) {
+        let Some(mut receiver) = self.0.clone() else { return };
+        tokio::spawn(async move {
+            while receiver.changed().await.is_ok() {
+                note(*receiver.borrow_and_update());
+            }
+        });
     }
 
     /// Waits until it changes, and returns the new one. A change between two calls isn't lost.

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use jobtap_core::engine::Level;
 use jobtap_core::job::{Fsd, JobId};
+use jobtap_core::resource::ResourceSet;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::process::{Child, Command};
@@ -222,9 +223,12 @@ async fn start(args: StartArgs, pmi: Option<File>) -> Result<u8, CliError> {
         Some(job) if takes_given(&plan.config, &plan.test_size) => Some(job.resources().await?),
         _ => None,
     };
+    // A manager that takes over from a killed one finds its nodes by the state, and not in the job that it runs in.
+    let left = plan.state_dir.as_deref().and_then(|state| saved::found(state, now()));
+    let takes_over = pmi.is_none() && left.is_some();
     let has_hosts = match (&enclosing, &given) {
         // A test size makes nodes of this host.
-        _ if plan.test_size.size.is_some() => false,
+        _ if plan.test_size.size.is_some() || takes_over => false,
         (Some(job), Some(given)) => job.has_hosts(given).await?,
         (Some(_), None) => false,
         (None, _) => true,
@@ -293,6 +297,10 @@ async fn start(args: StartArgs, pmi: Option<File>) -> Result<u8, CliError> {
     let Plan { source, config, log_level, test_size, command, dump, recovery, socket, .. } = plan;
     let named = plan.config_path.map(|path| (CONFIG_PATH, path.display().to_string()));
     let socket = socket.unwrap_or_else(|| own_socket(&statedir, &rundir));
+    let is_of_nodes =
+        |given: &ResourceSet| nodes.iter().all(|nodes| nodes.size as usize == given.nnodes());
+    // That job can be another one than the first manager's.
+    let given = given.filter(is_of_nodes);
     let known = given.as_ref().map(|job| job.expiration().unwrap_or(0.0));
     let mut attributes = vec![
         ("rundir", rundir.path.display().to_string()),
@@ -348,6 +356,16 @@ async fn start(args: StartArgs, pmi: Option<File>) -> Result<u8, CliError> {
     let mut expiration = enclosing
         .zip(known)
         .map_or(Expiration::fixed(), |(job, known)| Expiration::watch_job(job, known));
+    if let Some(nodes) = nodes {
+        // The next manager must not take the allocation for over.
+        let state = state.clone();
+        expiration.note_each(move |end| {
+            if let Err(error) = saved::save(&state, &nodes, end) {
+                let text = format!("the new end of this manager's job can't be saved: {error}");
+                stderr::line_of(Level::Warning, &text);
+            }
+        });
+    }
     let mut child = match foreground {
         true => None,
         false => Some(spawn(&daemon, &rundir, &command, inside)?),

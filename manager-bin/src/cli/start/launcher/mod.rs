@@ -198,7 +198,7 @@ pub(super) fn place(step: Step<'_>) -> Result<Option<Place>, LauncherError> {
         pmi.put(IDENTITY, &identity.encode())?;
         // Nobody comes for a temporary state.
         let wait = if is_kept { WAIT_FOR_NEXT.max(grace) } else { grace };
-        pmi.put(WAIT, &wait.as_secs().to_string())?;
+        pmi.put(WAIT, &wait.as_millis().div_ceil(1000).to_string())?;
         pmi.barrier(PATIENCE)?;
         let patience = PATIENCE;
         let nodes =
