@@ -2,9 +2,12 @@
 //! it.
 
 use std::io;
+use std::path::Path;
+use std::process::ExitStatus;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
+use tokio::sync::mpsc::Receiver;
 
 /// A command and its process group. All of the group are killed when this is dropped before the command has ended.
 pub struct ProcessGroup {
@@ -21,12 +24,49 @@ impl ProcessGroup {
         Ok(Self { child: command.process_group(0).spawn()? })
     }
 
+    /// Waits until the output of all its processes has been passed on by `copied`, and then for the command. Until then,
+    /// the group gets the signals.
+    ///
+    /// The command is waited for last, since its id is that of the group as long as nobody has waited for it: processes
+    /// that it leaves behind with its output still get signals, and are killed when this is dropped.
+    ///
+    /// # Errors
+    /// The command can't be waited for.
+    pub async fn run<C>(
+        &mut self,
+        copied: impl Future<Output = C>,
+        signals: &mut Receiver<Signal>,
+    ) -> io::Result<(ExitStatus, C)> {
+        tokio::pin!(copied);
+        let copied = loop {
+            tokio::select! {
+                copied = &mut copied => break copied,
+                Some(signal) = signals.recv() => self.signal(signal),
+            }
+        };
+        loop {
+            tokio::select! {
+                status = self.child.wait() => return Ok((status?, copied)),
+                Some(signal) = signals.recv() => self.signal(signal),
+            }
+        }
+    }
+
     /// Sends a signal to the group. The id of a process that hasn't been waited for can't belong to another one.
     pub fn signal(&self, signal: Signal) {
         let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
         // Fails when all have exited, which is harmless.
         let _ = pid.map(|pid| kill_process_group(pid, signal));
     }
+}
+
+/// Whether a process can have this directory.
+///
+/// # Errors
+/// It can't.
+pub fn can_enter(directory: &Path) -> io::Result<()> {
+    // Finding `.` takes the same permission, and no other.
+    std::fs::metadata(directory.join(".")).map(drop)
 }
 
 impl Drop for ProcessGroup {

@@ -95,6 +95,21 @@ fn a_command_gets_signals_and_ends_with_its_client() {
 }
 
 #[test]
+fn what_a_command_leaves_behind_gets_signals_and_ends_with_its_client() {
+    let nodes = Nodes::start(2);
+    let script = "sleep 54321 & echo ready";
+    let words = ["exec", "-n", "-r", "1", "sh", "-c", script];
+    let (mut exec, _output) = started(&nodes, &words);
+    run(Command::new("kill").args(["-s", "TERM", &exec.id().to_string()])).ok();
+    assert_eq!(exec.wait().unwrap().code(), Some(0));
+    until("the signal has reached it", || !is_running("sleep 54321"));
+    let (mut exec, _output) = started(&nodes, &words);
+    exec.kill().unwrap();
+    exec.wait().unwrap();
+    until("nothing is left of it", || !is_running("sleep 54321"));
+}
+
+#[test]
 fn a_lost_node_is_told() {
     let mut nodes = Nodes::start(2);
     let script = "echo ready; sleep 65432";

@@ -1,4 +1,4 @@
-//! `rexec.*`. The table of services says who may call it, and that it is recorded.
+//! `rexec.*`. The table of services says who may call it, and that announcements are recorded.
 
 use std::sync::Arc;
 

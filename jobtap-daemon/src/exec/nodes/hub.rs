@@ -705,8 +705,8 @@ impl Hub {
             return;
         }
         if self.nodes.get(&rank).is_some_and(|node| matches!(node.link, Link::Connected { .. })) {
-            // It has noticed the end of its last connection first.
-            self.cut(rank);
+            // It has noticed the end of its last connection first. It is there, so that an instance that ends waits for it.
+            self.disconnect(rank, Link::Away);
         }
         let link = Link::Connected { number, connection, heard: Instant::now(), pinged: false };
         let mut was_lost = false;
@@ -889,6 +889,10 @@ impl Hub {
             }
             node.request(&ShepherdRequest::Job(JobCommand::Ack { id }));
         }
+        if self.shutdown.is_some() {
+            // A job that hasn't started there must not start now, after the end.
+            return;
+        }
         let (mut lines, mut resumed, mut cancels) = (Vec::new(), Vec::new(), Vec::new());
         for (id, job) in &node.open {
             let from = self.outputs.received(*id, rank);
@@ -965,6 +969,12 @@ impl Hub {
     fn cut(&mut self, rank: u32) {
         // A node that has been told that the instance ends doesn't come back.
         let link = if self.shutdown.is_some() { Link::Lost } else { Link::Away };
+        self.disconnect(rank, link);
+        self.note_end();
+    }
+
+    /// Notes that a node has no connection now, only this link.
+    fn disconnect(&mut self, rank: u32, link: Link) {
         if let Some(node) = self.nodes.get_mut(&rank) {
             node.link = link;
             // A node that comes and goes without saying what it holds has been away all the time.
@@ -977,7 +987,6 @@ impl Hub {
             }
             self.answer_about_tasks(id);
         }
-        self.note_end();
     }
 
     /// Tells who waits for it that all shepherds have ended, as far as their nodes aren't lost. One that is away would
@@ -1024,6 +1033,7 @@ impl Hub {
         node.held = Some(Vec::new());
         let reason = format!("no connection for {} s", self.grace.as_secs());
         node.processes.lose(&format!("rank {rank} ({}) is lost: {reason}", node.info.host));
+        self.commands.lose(rank);
         // First, so that the jobs end by this reason.
         self.flush();
         self.tell(ExecutorReport::Node { rank, change: NodeChange::Lost { reason } });

@@ -15,6 +15,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{advance, timeout};
 
 use super::channel::serve_own;
+use super::commands::{Asked, Command, FromCommand};
 use super::hub::{Hub, Joining, Own, Request};
 use super::inputs::Inputs;
 use super::message::Message;
@@ -293,6 +294,34 @@ async fn a_silent_node_is_lost_in_time() {
     nodes[0].event(RELEASED).await;
     let killed = (128 + 9) << 8;
     assert_eq!(bench.told().await, [format!("finished {killed}"), "released".to_owned()]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn commands_on_a_node_that_vanishes_end_when_it_is_lost() {
+    let bench = Bench::new(2);
+    let mut first = Node::join(&bench, info(0), &[]).await;
+    let uri = Some("local:///run/local-1".to_owned());
+    let mut node = Node::join(&bench, NodeInfo { uri, ..info(1) }, &[]).await;
+    let (to_client, mut client) = tokio::sync::mpsc::channel(1);
+    let (_from_client, from_client) = tokio::sync::mpsc::channel(1);
+    let asked = Asked { rank: 1, command: Command::default(), to_client, from_client };
+    bench.requests.send(Request::Run(Box::new(asked))).ok().unwrap();
+    let Some(ToNode::Command { number }) = node.next_node().await else { panic!() };
+    // Its channel stays open: nobody is left who could close it.
+    let (mut here, there) = tokio::io::duplex(1 << 16);
+    let message = Message::Command { number, channel: Box::pin(there) };
+    bench.inbox.send(message).await.ok().unwrap();
+    here.write_all(&node_line(&FromCommand::Started { pid: 9 })).await.unwrap();
+    assert_eq!(client.recv().await, Some(FromCommand::Started { pid: 9 }));
+    for _ in 0..47 {
+        advance(Duration::from_secs(1)).await;
+        settle().await;
+        first.send(&node_line(&FromNode::Pong)).await;
+    }
+    let told = client.recv().await;
+    let Some(FromCommand::Failed { reason, .. }) = told else { panic!("{told:?}") };
+    assert_eq!(reason, "the connection to its node is lost");
+    assert_eq!(client.recv().await, None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,15 +1,21 @@
-//! Whether the ranks of a manager are hosts: of an instance in an allocation they are, and else all are the manager's own
-//! host.
+//! Whether the ranks of a manager are hosts. In an allocation each rank is its own host; otherwise all are the manager's.
 
 use jobtap_core::job::TaskMap;
 
-use crate::client::Client;
+use crate::client::{Client, RpcError};
 use crate::daemon::attributes::HOSTS_OF_RANKS;
+use crate::rpc::errno::ENOENT;
 use crate::rpc::services::attr::Get;
 
-/// Whether each rank of this manager is a host of its own. A manager that doesn't say so has only its own.
-pub(in crate::cli) async fn are_hosts(manager: &Client) -> bool {
-    let mapping = manager.call(Get { name: HOSTS_OF_RANKS.to_owned() }).await;
-    let mapping = mapping.ok().and_then(|found| found.value.parse::<TaskMap>().ok());
-    mapping.is_some_and(|mapping| mapping.nnodes() > 1)
+/// Whether each rank of this manager is a host of its own. An older manager, which doesn't say so, has only its own.
+///
+/// # Errors
+/// The manager can't be asked. Nobody may guess then: a command would run on the wrong host.
+pub(in crate::cli) async fn are_hosts(manager: &Client) -> Result<bool, RpcError> {
+    let mapping = match manager.call(Get { name: HOSTS_OF_RANKS.to_owned() }).await {
+        Ok(found) => found.value.parse::<TaskMap>().ok(),
+        Err(error) if error.errno == ENOENT => None,
+        Err(error) => return Err(error),
+    };
+    Ok(mapping.is_some_and(|mapping| mapping.nnodes() > 1))
 }

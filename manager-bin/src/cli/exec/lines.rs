@@ -24,12 +24,14 @@ impl<W: Write> Lines<W> {
         Self { label: label.map(str::to_owned), held: Vec::new(), at_start: true, to }
     }
 
-    /// Prints the lines that are whole with these bytes.
+    /// Prints the lines that these bytes complete.
     pub(super) fn print(&mut self, bytes: &[u8]) -> Result<(), CliError> {
+        // What is held has no end of a line.
+        let before = self.held.len();
         self.held.extend_from_slice(bytes);
-        match self.held.iter().rposition(|byte| *byte == b'\n') {
+        match bytes.iter().rposition(|byte| *byte == b'\n') {
             _ if self.held.len() >= LONGEST => self.write(self.held.len()),
-            Some(last) => self.write(last + 1),
+            Some(last) => self.write(before + last + 1),
             None => Ok(()),
         }
     }

@@ -22,7 +22,7 @@ use jobtap_core::job::{WaitStatus, signal_text};
 use jobtap_core::resource::Idset;
 use rustix::process::{Resource, Signal, getrlimit};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::broadcast;
+use tokio::sync::mpsc::{Sender, channel};
 use tokio::task::JoinSet;
 
 use self::interrupts::Interrupts;
@@ -41,6 +41,9 @@ const PER_COMMAND: usize = 4;
 /// The number of open files for everything else.
 const REST: usize = 32;
 
+/// How many signals may wait for a command. More are dropped: they come faster than they can be passed on.
+const MOST_SIGNALS: usize = 16;
+
 /// Options and arguments of `exec`.
 #[derive(Debug, clap::Args)]
 #[command(infer_long_args = true)]
@@ -53,7 +56,7 @@ pub(in crate::cli) struct ExecArgs {
     /// Begin each line of output with the rank of its node
     #[arg(short = 'l', long)]
     label_io: bool,
-    /// Pass no standard input on
+    /// Do not forward standard input
     #[arg(short = 'n', long)]
     noinput: bool,
     /// Print what is done, and how long it takes
@@ -113,8 +116,7 @@ async fn run_all(
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupts = Interrupts::default();
-    let (signals, _) = broadcast::channel(16);
-    let (mut senders, mut running) = (Vec::new(), JoinSet::new());
+    let (mut senders, mut signals, mut running) = (Vec::new(), Vec::new(), JoinSet::new());
     let order = Arc::new(Order {
         words: args.command.clone(),
         directory: args.dir.clone(),
@@ -124,12 +126,14 @@ async fn run_all(
         let input = (!args.noinput).then(input::channel);
         let (sender, input) = input.unzip();
         senders.extend(sender);
-        let (order, signals) = (Arc::clone(&order), signals.subscribe());
+        let (signal, signaled) = channel(MOST_SIGNALS);
+        signals.push(signal);
+        let order = Arc::clone(&order);
         match remote.cloned() {
             Some(manager) => {
-                running.spawn(remote::run(manager, order, node, input, signals));
+                running.spawn(remote::run(manager, order, node, input, signaled));
             }
-            None => drop(running.spawn(process::run(order, node, input, signals))),
+            None => drop(running.spawn(process::run(order, node, input, signaled))),
         }
     }
     progress.say("Sent all requests");
@@ -142,9 +146,9 @@ async fn run_all(
                 Some(one) => ended.push(one.map_err(CliError::failure)??),
                 None => break,
             },
-            _ = terminate.recv() => drop(signals.send(Signal::TERM)),
+            _ = terminate.recv() => to_all(&signals, Signal::TERM),
             _ = interrupt.recv() => match interrupts.next(Instant::now()) {
-                interrupts::Next::Pass => drop(signals.send(Signal::INT)),
+                interrupts::Next::Pass => to_all(&signals, Signal::INT),
                 interrupts::Next::Warn(text) => session::print_message(&text),
                 // What still runs is killed when its task is dropped.
                 interrupts::Next::Leave => return Err(CliError { text: String::new(), code: 130 }),
@@ -198,6 +202,14 @@ impl Progress {
             let passed = self.since.elapsed().as_secs_f64() * 1000.0;
             session::print_message(&format!("{passed:.6}ms: {text}"));
         }
+    }
+}
+
+/// Passes a signal on to all commands.
+fn to_all(commands: &[Sender<Signal>], signal: Signal) {
+    for command in commands {
+        // Fails if the command has ended, or doesn't take signals fast enough.
+        let _ = command.try_send(signal);
     }
 }
 

@@ -5,14 +5,13 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{ExitStatus, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 
 use jobtap_core::job::WaitStatus;
 use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
-use tokio::sync::broadcast;
 use tokio::sync::mpsc::Receiver;
 
 use super::input;
@@ -20,13 +19,16 @@ use super::lines::Lines;
 use super::messages::{NOT_RUN, complain};
 use crate::cli::common::message::{CliError, system_text};
 use crate::cli::common::session;
-use crate::process_group::ProcessGroup;
+use crate::process_group::{ProcessGroup, can_enter};
 
 /// The exit code of a command that is not found.
 pub(super) const NOT_FOUND: u8 = 127;
 
 /// The directory of a command whose own directory doesn't exist.
 const FALLBACK: &str = "/tmp";
+
+/// How many bytes of output are read at once.
+const CHUNK: usize = 64 << 10;
 
 /// The command to run.
 pub(super) struct Order {
@@ -85,7 +87,7 @@ pub(super) async fn run(
     order: Arc<Order>,
     node: Node,
     input: Option<Receiver<Arc<[u8]>>>,
-    signals: broadcast::Receiver<Signal>,
+    mut signals: Receiver<Signal>,
 ) -> Result<Ended, CliError> {
     let rank = node.rank;
     let mut group = match spawn(&order, &node, input.is_some()) {
@@ -113,10 +115,10 @@ pub(super) async fn run(
         )
     };
     tokio::select! {
-        ended = async { tokio::join!(wait(&mut group, signals), copied) } => {
-            let (status, copied) = ended;
+        ended = group.run(copied, &mut signals) => {
+            let (status, copied) = ended?;
             copied?;
-            Ok(Ended::Exited { rank, status: WaitStatus(status?.into_raw()) })
+            Ok(Ended::Exited { rank, status: WaitStatus(status.into_raw()) })
         }
         // Input that the command doesn't read must not keep it from ending, so this never resolves.
         never = fed => match never {},
@@ -137,10 +139,10 @@ fn spawn(order: &Order, node: &Node, has_input: bool) -> io::Result<ProcessGroup
     ProcessGroup::spawn(&mut command)
 }
 
-/// The directory, or `FALLBACK` if it can't be read.
+/// The directory, or `FALLBACK` if no process can have it.
 fn usable(directory: &OsStr) -> &OsStr {
-    match std::fs::read_dir(directory) {
-        Ok(_) => directory,
+    match can_enter(Path::new(directory)) {
+        Ok(()) => directory,
         Err(error) => {
             elsewhere(directory, &system_text(&error), FALLBACK);
             OsStr::new(FALLBACK)
@@ -156,26 +158,13 @@ pub(super) fn elsewhere(named: &OsStr, reason: &str, directory: &str) {
     ));
 }
 
-/// Waits for the end of the command, and passes signals on until then.
-async fn wait(
-    group: &mut ProcessGroup,
-    mut signals: broadcast::Receiver<Signal>,
-) -> io::Result<ExitStatus> {
-    loop {
-        tokio::select! {
-            status = group.child.wait() => return status,
-            Ok(signal) = signals.recv() => group.signal(signal),
-        }
-    }
-}
-
 /// Prints a stream to its end.
 async fn copy<W: io::Write>(
     stream: Option<impl AsyncRead + Unpin>,
     mut lines: Lines<W>,
 ) -> Result<(), CliError> {
     let Some(mut stream) = stream else { return Ok(()) };
-    let mut read = Vec::new();
+    let mut read = Vec::with_capacity(CHUNK);
     while stream.read_buf(&mut read).await? > 0 {
         lines.print(&read)?;
         read.clear();

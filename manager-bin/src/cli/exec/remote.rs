@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use jobtap_core::job::WaitStatus;
 use rustix::process::Signal;
-use tokio::sync::broadcast;
 use tokio::sync::mpsc::Receiver;
 
 use super::lines::Lines;
@@ -24,7 +23,7 @@ const NO_HOST: u8 = 68;
 /// The largest part of the input.
 const LARGEST: usize = super::input::CHUNK;
 
-/// The connections to the manager: while responses wait to be taken from one, requests get theirs on the other.
+/// The connections to the manager. Two, since a response that waits to be taken must not hold up those to requests.
 #[derive(Clone)]
 pub(super) struct Connections {
     pub(super) responses: Client,
@@ -34,13 +33,13 @@ pub(super) struct Connections {
 /// Runs the command until it has ended.
 ///
 /// # Errors
-/// The command's output can't be written, or it can't be sent. The command is killed then.
+/// The command's output can't be written, or the command isn't UTF-8. The command is killed then.
 pub(super) async fn run(
     manager: Connections,
     order: Arc<Order>,
     node: Node,
     mut input: Option<Receiver<Arc<[u8]>>>,
-    mut signals: broadcast::Receiver<Signal>,
+    mut signals: Receiver<Signal>,
 ) -> Result<Ended, CliError> {
     let rank = node.rank;
     let program = program(&order.words);
@@ -56,8 +55,14 @@ pub(super) async fn run(
             response = responses.next() => {
                 let Happened { key, happened } = match response {
                     Some(Ok(happened)) => happened,
-                    Some(Err(error)) => return Ok(failed(rank, &program, running, &error)),
+                    Some(Err(error)) => {
+                        stdout.end()?;
+                        stderr.end()?;
+                        return Ok(failed(rank, &program, running, &error));
+                    }
                     None => {
+                        stdout.end()?;
+                        stderr.end()?;
                         let error = RpcError::new(EHOSTUNREACH, "");
                         return Ok(failed(rank, &program, running, &error));
                     }
@@ -95,7 +100,7 @@ pub(super) async fn run(
                 // Refused if the command has ended, which the next response tells.
                 let _ = manager.requests.call(Write { key: running.unwrap_or_default(), data, eof }).await;
             }
-            Ok(signal) = signals.recv(), if running.is_some() => {
+            Some(signal) = signals.recv(), if running.is_some() => {
                 let (key, signum) = (running.unwrap_or_default(), signal.as_raw());
                 let _ = manager.requests.call(Kill { key, signum }).await;
             }
@@ -119,11 +124,13 @@ async fn next_chunk(input: &mut Option<Receiver<Arc<[u8]>>>) -> Option<Arc<[u8]>
 
 /// The command, with this process's environment.
 fn command(order: &Order, node: &Node, input: bool) -> Result<Command, CliError> {
-    let no_text = |what: &str| CliError::failure(format!("{what}: for another host use UTF-8"));
+    let no_text =
+        |what: &str| CliError::failure(format!("{what} must be UTF-8 to run on another host"));
     let words = order.words.iter().map(|word| word.to_str().map(str::to_owned));
     let cmdline: Option<Vec<String>> = words.collect();
     let directory = match &order.directory {
-        Some(directory) => directory.clone(),
+        // As on this host, relative to the directory of this process.
+        Some(directory) => std::path::absolute(directory)?.into_os_string(),
         None => std::env::current_dir()?.into_os_string(),
     };
     let cwd = directory.to_str().ok_or_else(|| no_text("the directory"))?.to_owned();

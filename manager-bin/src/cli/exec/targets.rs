@@ -28,7 +28,7 @@ pub(super) struct TargetArgs {
     /// Leave these ranks out
     #[arg(short = 'x', long, value_name = "IDSET")]
     exclude: Option<String>,
-    /// Run the command for the nodes of a job, of which the ranks are then counted
+    /// Run on the nodes of this job; --rank and --exclude then count its nodes from 0
     #[arg(short = 'j', long, value_name = "JOBID")]
     jobid: Option<String>,
 }
@@ -66,7 +66,7 @@ impl TargetArgs {
         };
         let ranks = self.choose(&all, right)?;
         let node = |rank| Node { rank, host: resources.host(rank) };
-        let are_hosts = are_hosts(client).await;
+        let are_hosts = are_hosts(client).await?;
         Ok(Targets { nodes: ranks.iter().map(node).collect(), right, are_hosts })
     }
 
@@ -116,7 +116,7 @@ async fn of_job(client: &Client, typed: &str) -> Result<Idset, CliError> {
     }
     let own = rustix::process::geteuid().as_raw();
     if job.get("userid").and_then(Value::as_u64) != Some(own.into()) {
-        return Err(CliError::failure(format!("job {typed} is that of another user")));
+        return Err(CliError::failure(format!("job {typed} belongs to another user")));
     }
     let ranks = job.get("ranks").and_then(Value::as_str).and_then(|ranks| ranks.parse().ok());
     ranks.ok_or_else(|| CliError::failure(format!("job {typed} has no nodes")))
@@ -144,7 +144,8 @@ impl Targets {
         client: &Client,
         words: &[OsString],
     ) -> Result<Permission, CliError> {
-        if self.right == Right::OfJob {
+        // On other hosts, the command is run by the manager and not by this process.
+        if self.right == Right::OfJob && !self.are_hosts {
             return Ok(Permission::Granted);
         }
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc::{Receiver, Sender};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 
 use super::{Command, FromCommand, ToCommand, next};
@@ -21,6 +21,17 @@ const MOST: usize = 1024;
 
 /// How long a node may take to connect for a command.
 const CONNECTING: Duration = Duration::from_secs(30);
+
+/// Why a command ends that its node doesn't end.
+const LOST: &str = "the connection to its node is lost";
+
+/// How a channel ended that its client hasn't left.
+enum Ended {
+    /// The client knows.
+    Told,
+    /// The channel broke, or the node is lost.
+    Lost,
+}
 
 /// A client's request to run a command on a node, with the client's ends of its messages.
 pub(in crate::exec::nodes) struct Asked {
@@ -45,6 +56,8 @@ fn refuse(client: &Sender<FromCommand>, errno: Errno, reason: String) {
 /// The commands whose nodes haven't connected yet.
 pub(in crate::exec::nodes) struct Commands {
     waiting: BTreeMap<u64, Waiting>,
+    /// Per rank, what ends its commands when it is dropped: a node that vanishes closes no channel.
+    nodes: BTreeMap<u32, watch::Sender<()>>,
     places: Arc<Semaphore>,
 }
 
@@ -63,7 +76,11 @@ impl<T: AsyncRead + AsyncWrite + Send> Channel for T {}
 
 impl Default for Commands {
     fn default() -> Self {
-        Self { waiting: BTreeMap::new(), places: Arc::new(Semaphore::new(MOST)) }
+        Self {
+            waiting: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            places: Arc::new(Semaphore::new(MOST)),
+        }
     }
 }
 
@@ -71,8 +88,9 @@ impl Commands {
     /// Keeps a request until the node connects with the number that is returned. `None` if too many commands run.
     pub(in crate::exec::nodes) fn expect(&mut self, asked: Asked) -> Option<u64> {
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
-            let reason =
-                format!("{MOST} commands run on nodes already: try again when some have ended");
+            let reason = format!(
+                "{MOST} commands are already running on nodes: try again when some have ended"
+            );
             asked.refuse(Errno::AGAIN, reason);
             return None;
         };
@@ -85,10 +103,23 @@ impl Commands {
     /// any more is closed.
     pub(in crate::exec::nodes) fn begin(&mut self, number: u64, channel: Pin<Box<dyn Channel>>) {
         if let Some(Waiting { asked, place, .. }) = self.waiting.remove(&number) {
+            let node = self.nodes.entry(asked.rank).or_default();
+            let mut node = node.subscribe();
             tokio::spawn(async move {
-                pass(channel, asked).await;
+                // Nothing is ever sent: this resolves when the node is lost.
+                let lost = async move { drop(node.changed().await) };
+                pass(channel, asked, lost).await;
                 drop(place);
             });
+        }
+    }
+
+    /// Ends the commands of a node that is lost.
+    pub(in crate::exec::nodes) fn lose(&mut self, rank: u32) {
+        self.nodes.remove(&rank);
+        let is_there = |_: &u64, waiting: &mut Waiting| waiting.asked.rank == rank;
+        for (_, waiting) in self.waiting.extract_if(.., is_there) {
+            waiting.asked.refuse(Errno::HOSTUNREACH, LOST.to_owned());
         }
     }
 
@@ -96,14 +127,15 @@ impl Commands {
     pub(in crate::exec::nodes) fn patrol(&mut self) {
         let is_late = |_: &u64, waiting: &mut Waiting| waiting.since.elapsed() > CONNECTING;
         for (_, late) in self.waiting.extract_if(.., is_late) {
-            let reason = format!("the node doesn't answer within {} s", CONNECTING.as_secs());
+            let reason = format!("the node didn't connect within {} s", CONNECTING.as_secs());
             late.asked.refuse(Errno::HOSTUNREACH, reason);
         }
     }
 }
 
-/// Passes messages until the command has ended or the client has left. The command ends with the channel.
-async fn pass(channel: Pin<Box<dyn Channel>>, asked: Asked) {
+/// Passes messages until the command has ended, its node is lost, or the client has left. The command ends with the
+/// channel.
+async fn pass(channel: Pin<Box<dyn Channel>>, asked: Asked, lost: impl Future<Output = ()>) {
     let Asked { command, to_client, mut from_client, .. } = asked;
     let (read, mut write) = tokio::io::split(channel);
     let mut read = BufReader::new(read);
@@ -122,16 +154,19 @@ async fn pass(channel: Pin<Box<dyn Channel>>, asked: Asked) {
         while let Ok(Some(message)) = next::<FromCommand>(&mut read).await {
             let is_last = message.is_last();
             if to_client.send(message).await.is_err() || is_last {
-                return;
+                return Ended::Told;
             }
         }
-        let reason = "the connection to its node is lost".to_owned();
-        let errno = Errno::HOSTUNREACH.raw_os_error();
-        let _ = to_client.send(FromCommand::Failed { errno, reason }).await;
+        Ended::Lost
     };
-    tokio::select! {
-        () = receiving => {}
-        () = sending => {}
-        () = to_client.closed() => {}
+    let ended = tokio::select! {
+        ended = receiving => ended,
+        () = lost => Ended::Lost,
+        () = sending => return,
+        () = to_client.closed() => return,
+    };
+    if matches!(ended, Ended::Lost) {
+        let errno = Errno::HOSTUNREACH.raw_os_error();
+        let _ = to_client.send(FromCommand::Failed { errno, reason: LOST.to_owned() }).await;
     }
 }

@@ -42,7 +42,7 @@ pub struct Command {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToCommand {
-    /// Run it, which comes first and once.
+    /// Run it. Sent first, exactly once.
     Start(Command),
     /// More input.
     Input(Data),
@@ -110,7 +110,7 @@ pub enum FromCommand {
         /// The number of bytes.
         bytes: usize,
     },
-    /// It has ended, and all that it has printed has come.
+    /// It has ended. All that it printed has been sent before.
     Finished {
         /// Its wait status.
         status: i32,

@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::process::ChildStdin;
 use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, UnboundedSender};
 use tokio::sync::mpsc::{channel, unbounded_channel};
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::{CREDIT, Command, Data, FromCommand, Output, ToCommand, next};
@@ -20,7 +21,7 @@ use crate::exec::nodes::dial::Manager;
 use crate::exec::nodes::wire::{FromNode, VERSION, node_line};
 use crate::exec::signals::to_processes;
 use crate::open_files::OpenFiles;
-use crate::process_group::ProcessGroup;
+use crate::process_group::{ProcessGroup, can_enter};
 
 /// How long the connection to the manager may take.
 const CONNECTING: Duration = Duration::from_secs(30);
@@ -31,7 +32,7 @@ const CHUNK: usize = 64 << 10;
 /// How many messages may wait for the channel. More output stays with the command.
 const MOST_WAITING: usize = 8;
 
-/// How many signals may wait. More are dropped: the command doesn't react to those before.
+/// How many signals may wait. More are dropped: they come faster than they can be passed on.
 const MOST_SIGNALS: usize = 64;
 
 /// The directory of a command whose own can't be used.
@@ -44,7 +45,7 @@ pub(in crate::exec::nodes) async fn answer(manager: &Manager, number: u64) {
         stream.write_all(&node_line(&FromNode::Command { version: VERSION, number })).await?;
         io::Result::Ok(stream)
     });
-    // A client whose command doesn't come is told so by the manager.
+    // If this fails, the manager gives the node up in time and tells the client.
     if let Ok(Ok(stream)) = connected.await {
         serve(stream).await;
     }
@@ -57,10 +58,10 @@ pub(in crate::exec::nodes) async fn serve(stream: impl AsyncRead + AsyncWrite) {
     let Ok(Some(ToCommand::Start(command))) = next(&mut read).await else { return };
     let (said, to_say) = channel(MOST_WAITING);
     let running = async {
-        run(&command, read, said).await;
+        run(command, read, said).await;
         Ok(())
     };
-    // When the channel breaks, the command is killed by being dropped.
+    // When the channel breaks, `running` is dropped, which kills the command.
     let _ = tokio::try_join!(running, write_all(write, to_say));
 }
 
@@ -76,19 +77,25 @@ async fn write_all(
 }
 
 async fn run(
-    command: &Command,
+    command: Command,
     mut read: BufReader<impl AsyncRead + Unpin>,
     said: Sender<FromCommand>,
 ) {
-    let directory = match std::fs::read_dir(&command.cwd) {
-        Ok(_) => command.cwd.as_str(),
-        Err(error) => {
-            let directory = FALLBACK.to_owned();
-            let _ = said.send(FromCommand::Elsewhere { errno: number(&error), directory }).await;
-            FALLBACK
-        }
+    // The directory can be on a file server that hangs, which must not hold up the rest of this process.
+    let started = spawn_blocking(move || {
+        let entered = can_enter(command.cwd.as_ref());
+        let directory = if entered.is_ok() { command.cwd.as_str() } else { FALLBACK };
+        (spawn(&command, directory), entered)
+    });
+    let (started, entered) = match started.await {
+        Ok(started) => started,
+        Err(panicked) => (Err(io::Error::other(panicked)), Ok(())),
     };
-    let mut group = match spawn(command, directory) {
+    if let Err(error) = entered {
+        let directory = FALLBACK.to_owned();
+        let _ = said.send(FromCommand::Elsewhere { errno: number(&error), directory }).await;
+    }
+    let mut group = match started {
         Ok(group) => group,
         Err(error) => {
             let _ = said.send(failed(&error)).await;
@@ -99,6 +106,7 @@ async fn run(
     let _ = said.send(FromCommand::Started { pid }).await;
     let (stdout, stderr) = (group.child.stdout.take(), group.child.stderr.take());
     let stdin = group.child.stdin.take();
+    // Bounded by `CREDIT`, which `obey` enforces with `waiting`.
     let (input, chunks) = unbounded_channel();
     let (signals, mut to_signal) = channel(MOST_SIGNALS);
     let waiting = AtomicUsize::new(0);
@@ -111,17 +119,8 @@ async fn run(
         let copied = async {
             tokio::join!(copy(stdout, Output::Stdout, &said), copy(stderr, Output::Stderr, &said))
         };
-        let waited = async {
-            loop {
-                tokio::select! {
-                    status = group.child.wait() => return status,
-                    Some(signal) = to_signal.recv() => group.signal(signal),
-                }
-            }
-        };
-        let (status, _) = tokio::join!(waited, copied);
-        match status {
-            Ok(status) => FromCommand::Finished { status: status.into_raw() },
+        match group.run(copied, &mut to_signal).await {
+            Ok((status, _)) => FromCommand::Finished { status: status.into_raw() },
             Err(error) => failed(&error),
         }
     };
@@ -176,8 +175,8 @@ async fn obey(
     }
 }
 
-/// Writes the input to the command. What a command doesn't read that has closed its input is dropped, so that the client
-/// isn't held up.
+/// Writes the input to the command. Once the command closes its input, the rest is discarded, so that the client isn't
+/// held up.
 async fn feed(
     mut pipe: Option<ChildStdin>,
     mut chunks: UnboundedReceiver<Vec<u8>>,
