@@ -17,7 +17,7 @@ pub(crate) fn pack() -> io::Result<()> {
     let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
     let root = here.parent().map(Path::to_path_buf).unwrap_or_default();
     let mut files = Vec::new();
-    // Where cargo has unpacked a published package, its folder is NAME-VERSION.
+    // Where cargo has unpacked a published package, its folder is NAME-VERSION. So this name means our own workspace.
     if here.ends_with("jobtap-builder") && root.join("Cargo.toml").is_file() {
         for name in ["Cargo.toml", "Cargo.lock"] {
             collect(&root, name, &mut files)?;

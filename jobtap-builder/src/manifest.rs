@@ -168,7 +168,7 @@ impl Manifest {
     /// Reads the text of a manifest. `place` names it in errors.
     ///
     /// # Errors
-    /// When the text is no manifest, with the line; or when a crate has two entries, two sources, or none.
+    /// When the text isn't a manifest; the error names the line. Or when a crate has two entries, two sources, or none.
     pub fn parse(place: &str, text: &str) -> Result<Self, ManifestError> {
         let manifest: Manifest = toml::from_str(text).map_err(|error| {
             let offset = error.span().map_or(0, |span| span.start);

@@ -1,4 +1,4 @@
-//! Plugins that can't be in one manager, or in no order.
+//! Plugins that can't be combined, or can't be ordered.
 
 use std::fmt;
 

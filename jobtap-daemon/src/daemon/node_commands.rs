@@ -1,5 +1,4 @@
-//! The commands that clients run on the nodes of an instance of several, by the keys that requests for input and signals
-//! name.
+//! The running commands of an instance of several nodes, by the key that requests for input and signals carry.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -4,7 +4,7 @@
 //! cannot be trusted any more. Such a plugin is *faulted* until it is loaded anew: its gates reject,
 //! since a fault must never open a gate; its other topics are skipped; its open prologs and epilogs
 //! end with an exception. Dependencies and priorities that the plugin has yet to settle stay
-//! unsettled: no job passes a policy because the policy is broken.
+//! unsettled: a broken policy lets no job pass.
 
 use serde_json::Value;
 

@@ -8,8 +8,7 @@ use crate::host::{Handlers, PluginKey};
 use crate::plugins::Plugins;
 use crate::shadows::Shadows;
 
-/// Puts a dispatch on the agenda, if a plugin handles the topic or something follows from its end in
-/// any case.
+/// Puts a dispatch on the agenda, unless no plugin handles the topic and nothing follows from its end.
 pub(crate) fn push(agenda: &mut Agenda, plugins: &Plugins, frame: Frame) {
     let only_tells = matches!(frame.purpose, Purpose::Notify | Purpose::Introduce);
     let topic = frame.topic;

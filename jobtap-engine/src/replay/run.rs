@@ -24,10 +24,10 @@ use crate::{Engine, Setup};
 /// so that a timer that fires every second need not fill a year without jobs.
 const TIMERS: u32 = 100_000;
 
-/// Seconds after which work that was sent to a plugin has arrived.
+/// How long work takes to reach a plugin, in seconds.
 ///
 /// In a manager it arrives after everything that the same input has led to, but eventlogs don't show inputs. So in a
-/// replay it arrives before the first event of a plugin that nothing else explains, or at the latest after this time.
+/// replay it arrives before the first plugin event that nothing else explains, or at the latest after this time.
 const LATENCY: f64 = 0.01;
 
 impl Driver {
@@ -164,7 +164,7 @@ impl Driver {
         }
     }
 
-    /// Does the work that has come back to plugins, but not the work that this sends in turn. It is done at the time at
+    /// Does the work that has come back to plugins, but not the work that it sends itself. It is done at the time at
     /// which it was sent, so that the timers that it sets fire no later than they did.
     fn receive(&mut self) {
         if let Some(sent) = self.sent.take() {
@@ -186,7 +186,7 @@ impl Driver {
     }
 }
 
-/// The bits of a time, which have the order of times that are positive.
+/// The bits of a time: they sort like times that are not negative.
 fn bits(time: Timestamp) -> u64 {
     time.as_secs().max(0.0).to_bits()
 }

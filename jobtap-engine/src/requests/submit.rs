@@ -37,7 +37,7 @@ pub(super) fn submit(core: &mut Core, reply: ReplyTo, cred: Cred, submission: Su
     match check_options(cred, &submission) {
         Err(error) => core.turn.effects.reply(reply, Err(error)),
         Ok((urgency, flags))
-            // If queues are restricted the user has to be looked up, and the request waits there until this is done.
+            // If queues are restricted, the request waits there until the user has been looked up.
             if core.plugins.stack.handles(TopicId::SlurmJobSubmit)
                 || access::is_restricted(core, cred) =>
         {
@@ -112,7 +112,7 @@ pub(super) fn take_to_gates(core: &mut Core, submitter: Submitter, cred: Cred, c
     }
 }
 
-/// Tells the submitter that there is no job, and who waits for it in the place of another one.
+/// Tells the submitter that there is no job, and the request that waits for it to replace another one.
 fn refused(
     turn: &mut Turn,
     jobs: &mut Jobs,

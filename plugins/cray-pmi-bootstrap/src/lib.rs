@@ -4,11 +4,12 @@
 //! ```toml
 //! [plugins.cray-pmi-bootstrap]
 //! port-min = 11000   # both or none
-//! port-max = 12000   # not a port itself
+//! port-max = 12000   # exclusive
 //! ```
 
 use std::fs::File;
 use std::io::Read;
+use std::ops::Range;
 
 use jobtap_core::prelude::*;
 use schemars::JsonSchema;
@@ -34,8 +35,9 @@ struct Ports(Vec<u32>);
 /// The plugin.
 #[derive(Debug)]
 pub struct CrayPmiBootstrap {
-    /// The last is the next.
+    /// A stack: ports are taken from the end.
     free: Vec<u32>,
+    range: Range<u32>,
 }
 
 #[jobtap_plugin(name = "cray-pmi-bootstrap", load = "by-name", data = Ports)]
@@ -48,7 +50,7 @@ impl CrayPmiBootstrap {
             return Err(ConfError::new("invalid port min/max"));
         }
         match max.saturating_sub(min) {
-            FEWEST.. => Ok(Self { free: (min..max).collect() }),
+            FEWEST.. => Ok(Self { free: (min..max).collect(), range: min..max }),
             count => Err(ConfError::new(format!("Not enough ports specified: {count}"))),
         }
     }
@@ -88,7 +90,10 @@ impl CrayPmiBootstrap {
     #[on("job.state.cleanup")]
     fn ended(&mut self, ports: Data<'_, Ports>) -> Result<(), HandlerError> {
         let Ports(given) = ports.get()?;
-        self.free.extend(given);
+        // Not those of an earlier range, nor those of a job that was never told them.
+        let returns = |port: &u32| self.range.contains(port) && !self.free.contains(port);
+        let returned: Vec<u32> = given.into_iter().filter(returns).collect();
+        self.free.extend(returned);
         Ok(ports.set(&Ports::default())?)
     }
 }

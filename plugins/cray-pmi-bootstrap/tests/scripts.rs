@@ -68,3 +68,13 @@ fn no_port_is_given_twice_over_a_restart() {
     let third = m.submit(two_nodes()).unwrap();
     assert_eq!(ports(&m, third).unwrap(), [11998, 11999]);
 }
+
+#[test]
+fn ports_outside_a_new_range_do_not_come_back() {
+    let mut m = start(json!({})).unwrap();
+    let first = m.submit(two_nodes()).unwrap();
+    m.reload_plugin("cray-pmi-bootstrap", json!({"port-min": 20000, "port-max": 20100})).unwrap();
+    m.finish(first, 0);
+    let second = m.submit(two_nodes()).unwrap();
+    assert_eq!(ports(&m, second).unwrap(), [20099, 20098]);
+}

@@ -27,7 +27,7 @@ const EVENT: EventName = event_name!("cray-slingshot");
 /// The ids that the network doesn't keep for itself.
 const VALID: &str = "0,2-9,11-65535";
 
-/// The configuration of the instance, as far as it is about this plugin.
+/// The configuration of the instance, the part that this plugin reads.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 struct Watched {
     #[serde(default, rename = "cray-slingshot")]

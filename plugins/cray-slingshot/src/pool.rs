@@ -48,7 +48,7 @@ impl Pool {
         (self.universe, self.last) = (universe, None);
     }
 
-    /// Reserves so many ids for a job, or none.
+    /// Reserves exactly `count` ids for a job, or fails.
     pub(crate) fn reserve(&mut self, job: JobId, count: i64) -> Result<Vec<u32>, NoIds> {
         let wanted = usize::try_from(count).ok().filter(|_| (0..=MOST).contains(&count));
         let wanted = wanted.ok_or(NoIds::Count)?;

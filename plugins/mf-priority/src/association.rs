@@ -89,7 +89,7 @@ impl Association {
         most > 0 && self.used.active_jobs >= most
     }
 
-    /// Counts a job at a stage, `by` 1, or no more, `by` -1.
+    /// Adds (`by` is 1) or removes (-1) a job at a stage.
     pub(crate) fn count(&mut self, stage: Stage, demand: &Demand, by: i64) {
         let (of_queue, used) = (self.by_queue.entry(demand.queue.clone()), &mut self.used);
         let Size { nodes, cores } = demand.size;

@@ -213,7 +213,7 @@ impl MfPriority {
         let Some(association) = self.accounting.get(&account) else {
             return Ok(Priority::UNAVAILABLE);
         };
-        // A job whose queue is closed to it by now keeps its place among those without a queue.
+        // If the queue has been closed to the job since, it ranks as if it had none.
         let queue_factor =
             self.accounting.queue_factor(&association.terms, queue).unwrap_or_default();
         let fairshare = association.terms.fairshare;

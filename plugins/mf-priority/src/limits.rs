@@ -49,7 +49,7 @@ impl Limit {
         }
     }
 
-    /// Whether a job may pass, beside those that have just been released.
+    /// Whether a job fits, counting the jobs that have just been released.
     pub(crate) fn lets_pass(
         self,
         demand: &Demand,
@@ -129,7 +129,7 @@ struct ReleasedOfQueue {
 }
 
 impl Released {
-    /// Counts a job of which these limits were removed. A job that other dependencies still hold takes a place only of
+    /// Counts a job from which these limits were removed. A job that other dependencies still hold counts only against
     /// these limits, and only until the next time that there is room.
     fn add(&mut self, demand: &Demand, removed: &[Limit], is_free: bool) {
         let was = |limit| removed.contains(&limit);

@@ -1,7 +1,7 @@
 //! What a job's tasks on this node tell those on its other nodes, by way of the manager: the values that they have put
 //! into PMI's store.
 //!
-//! A manager that is killed may have passed the values of all to some nodes and not to others, which then wait for them.
+//! A manager that is killed may have sent the combined values to only some nodes; the others still wait for them.
 //! So each node keeps what it has sent, and repeats it to the next manager. No node is ahead of another by more than one
 //! round, so that the last two rounds are enough.
 

@@ -51,7 +51,7 @@ enum ModuleCommand {
     /// Remove a plugin
     #[command(alias = "unload")]
     Remove(RemoveArgs),
-    /// Restart the manager, whose jobs continue: `module reload job-manager`. Or reload a plugin
+    /// Reload a plugin, or restart the manager (`job-manager`); jobs keep running
     Reload(ReloadArgs),
     /// Print the statistics of a module
     Stats(StatsArgs),

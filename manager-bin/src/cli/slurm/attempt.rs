@@ -87,7 +87,7 @@ pub(super) fn attempt(args: &TryArgs, requester: Requester) -> Result<(String, b
     };
     let uid = args.uid();
     let Requester { name: user_name, group, host: alloc_node, .. } = requester;
-    // A change is described without its user.
+    // A modify request carries no user ids.
     let (user_id, group_id) = match args.modify {
         true => (NO_VAL, NO_VAL),
         false => (uid, group.unwrap_or(0)),

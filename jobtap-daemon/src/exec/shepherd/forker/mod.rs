@@ -96,7 +96,7 @@ pub(super) struct Unreported {
 }
 
 impl Unreported {
-    /// Whether the process of the task has begun. To be asked again while it has perhaps.
+    /// Whether the process of the task has begun. Ask again while the answer is `Perhaps`.
     pub(super) fn begun(&mut self) -> Begun {
         match (self.progress.begun(self.number), &mut self.report) {
             (Begun::Perhaps, Some(report)) => report.begun(),

@@ -24,7 +24,7 @@ const LAST_SIGNAL: c_int = 64;
 /// Starts a process that runs `child` and exits with the code that it returns. It has none of this process's signal
 /// handlers, and ignores no signal.
 ///
-/// To be called only in a process with a single thread.
+/// Call only in a process with a single thread.
 pub(super) fn fork(child: impl FnOnce() -> i32) -> io::Result<Pid> {
     // SAFETY: the sets are plain data, which the calls fill in. Until the mask is restored no handler of the forker
     // runs, neither in this process nor in the new one, so that the new process, which shares the forker's files, never
@@ -58,12 +58,12 @@ pub(super) fn fork(child: impl FnOnce() -> i32) -> io::Result<Pid> {
 
 /// The signals that this process handles or ignores.
 ///
-/// A new process gives them their default actions. To ask for them once, when all handlers are set, saves some sixty
+/// A new process gives them their default actions. Looking them up once, after all handlers are set, saves some sixty
 /// system calls for each process.
 pub(super) struct ChangedSignals(Vec<c_int>);
 
 impl ChangedSignals {
-    /// To be called when this process changes no action any more.
+    /// Call when this process changes no action any more.
     pub(super) fn of_this_process() -> Self {
         let is_changed = |signal: &c_int| {
             // SAFETY: the call only fills in `action`, which is plain data. It fails for the two signals that the C library
@@ -102,7 +102,7 @@ const STACK: usize = (64 << 10) / size_of::<u128>();
 /// Starts a process that executes a program in a session of its own. It has no files of this process except its
 /// streams and the files that aren't closed at exec, and ignores no signal.
 ///
-/// Returns when the process executes the program, or can't. To be called only in a process with a single thread.
+/// Returns when the process executes the program, or can't. Call only in a process with a single thread.
 ///
 /// This is much faster than a fork, since the process has the memory of this one until it executes its program. It is
 /// not `posix_spawn`, because a process that runs is known to the shepherd even if it kills this one at once: it writes
@@ -207,7 +207,7 @@ impl Begun<'_> {
 
 /// Closes the files of this process from number 3 on, except those in `keep`.
 ///
-/// To be called only in a new process, before it executes a program, and with all files in `keep` that it uses later.
+/// Call only in a new process, before it executes a program, and with all files in `keep` that it uses later.
 pub(super) fn close_others(keep: &[i32]) {
     let mut keep = keep.to_vec();
     keep.sort_unstable();
