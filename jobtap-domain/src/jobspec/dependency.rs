@@ -123,21 +123,32 @@ impl Dependency {
 
     /// Reads the `dependencies` array of a jobspec, which may be absent.
     pub(super) fn list(dependencies: Option<&Value>) -> Result<Vec<Self>, JobspecError> {
-        let Some(dependencies) = dependencies else {
-            return Ok(Vec::new());
-        };
-        let text = "dependencies object must be an array";
-        let entries =
-            dependencies.as_array().ok_or_else(|| JobspecError::Dependency(text.to_owned()))?;
-        let entry = |(index, entry): (usize, &Value)| {
-            if entry.get("scheme").is_none_or(|scheme| !scheme.is_string()) {
-                let text = format!("dependency[{index}] missing string scheme");
-                return Err(JobspecError::Dependency(text));
-            }
-            Self::from_value(entry)
-        };
-        entries.iter().enumerate().map(entry).collect()
+        entries(dependencies)?.iter().enumerate().map(Self::from_entry).collect()
     }
+
+    /// Reads one entry of that array, if it has as many.
+    pub(super) fn nth(
+        dependencies: Option<&Value>,
+        index: usize,
+    ) -> Result<Option<Self>, JobspecError> {
+        let entry = entries(dependencies)?.get(index);
+        entry.map(|entry| Self::from_entry((index, entry))).transpose()
+    }
+
+    fn from_entry((index, entry): (usize, &Value)) -> Result<Self, JobspecError> {
+        if entry.get("scheme").is_none_or(|scheme| !scheme.is_string()) {
+            let text = format!("dependency[{index}] missing string scheme");
+            return Err(JobspecError::Dependency(text));
+        }
+        Self::from_value(entry)
+    }
+}
+
+fn entries(dependencies: Option<&Value>) -> Result<&[Value], JobspecError> {
+    let text = "dependencies object must be an array";
+    let Some(dependencies) = dependencies else { return Ok(&[]) };
+    let entries = dependencies.as_array().map(Vec::as_slice);
+    entries.ok_or_else(|| JobspecError::Dependency(text.to_owned()))
 }
 
 fn is_scheme(text: &str) -> bool {

@@ -297,6 +297,25 @@ impl Jobspec {
         Dependency::list(self.document.system("dependencies"))
     }
 
+    /// The dependency at this place of the list, or `None` after the last. A job can have very many, so that whoever goes
+    /// through them one by one must not read all of them each time.
+    ///
+    /// ```
+    /// use jobtap_core::jobspec::{Dependency, JobspecBuilder};
+    ///
+    /// let after = Dependency::from_uri("afterok:123")?;
+    /// let jobspec = JobspecBuilder::new(["hostname"]).dependency(after.clone()).build()?;
+    /// assert_eq!(jobspec.dependency(0)?, Some(after));
+    /// assert_eq!(jobspec.dependency(1)?, None);
+    /// # Ok::<(), jobtap_core::jobspec::JobspecError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`dependencies`](Self::dependencies), for this entry.
+    pub fn dependency(&self, index: usize) -> Result<Option<Dependency>, JobspecError> {
+        Dependency::nth(self.document.system("dependencies"), index)
+    }
+
     /// Whether the jobspec was validated, in which case [`update`](Self::update) keeps it valid.
     #[must_use]
     pub fn is_validated(&self) -> bool {

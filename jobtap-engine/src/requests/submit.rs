@@ -216,15 +216,10 @@ fn ask_dependency(core: &mut Core, id: JobId, index: usize) {
     let Some(record) = jobs.get(id) else {
         return;
     };
-    let dependencies = match record.job.kept().jobspec.dependencies() {
-        Ok(dependencies) => dependencies,
-        Err(error) => {
-            return reject(turn, jobs, plugins, submissions, id, error.to_string());
-        }
-    };
-    match dependencies.into_iter().nth(index) {
-        None => turn.agenda.push(Work::Submission(id, SubmissionStep::New)),
-        Some(dependency) => {
+    match record.job.kept().jobspec.dependency(index) {
+        Err(error) => reject(turn, jobs, plugins, submissions, id, error.to_string()),
+        Ok(None) => turn.agenda.push(Work::Submission(id, SubmissionStep::New)),
+        Ok(Some(dependency)) => {
             let purpose = Purpose::Gate(SubmissionStep::Dependency(index + 1));
             dependencies::push(turn, jobs, plugins, id, dependency, purpose, None);
         }
