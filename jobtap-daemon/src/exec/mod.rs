@@ -10,6 +10,7 @@ mod data;
 mod job_files;
 mod kill;
 mod local;
+mod node_runs;
 pub mod nodes;
 pub(crate) mod output_limit;
 mod protocol;
@@ -83,6 +84,7 @@ pub struct StartJob {
     pub resources: serde_json::Value,
     /// The nodes in the order of ranks, with the tasks of each. Tasks are ranked node by node, unless the
     /// shell option `taskmap` says otherwise.
+    #[serde(with = "node_runs")]
     pub nodes: Vec<NodeTasks>,
     /// The place among [`nodes`](Self::nodes) of the one node whose tasks are to be started, if the others have shepherds
     /// of their own.

@@ -22,6 +22,7 @@ use jobtap_core::job::{Reach, Signal};
 use rustix::process::{Pid, Signal as UnixSignal, kill_process};
 use serde_json::{Value, json};
 
+use super::data::decode_data;
 use super::*;
 
 /// The deadline of every wait; a test that passes never waits this long.
@@ -199,9 +200,14 @@ impl Site {
         let log = self.log(id);
         let data =
             log.iter().filter(|entry| entry["name"] == "data").map(|entry| &entry["context"]);
-        data.filter(|context| ours(context))
-            .filter_map(|context| context["data"].as_str())
-            .collect()
+        let data = data.filter(|context| ours(context)).flat_map(|context| {
+            let data = context["data"].as_str().unwrap_or_default();
+            match context["encoding"] == "base64" {
+                true => decode_data(data).unwrap(),
+                false => data.as_bytes().to_vec(),
+            }
+        });
+        String::from_utf8(data.collect()).unwrap()
     }
 
     fn text(&self, name: &str) -> String {
