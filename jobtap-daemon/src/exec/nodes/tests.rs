@@ -245,6 +245,11 @@ async fn each_node_gets_its_part_and_the_job_is_one() {
     let ack = ShepherdRequest::Job(JobCommand::Ack { id: ID });
     assert_eq!(nodes[0].next_request().await, Some(ack));
     assert_eq!(nodes[1].next().await, None, "it has no part");
+    // Nothing is left of it here.
+    let text = "late\n".to_owned();
+    nodes[2].send(&node_line(&FromNode::Output { id: ID, at: 0, text })).await;
+    settle().await;
+    assert!(!bench.state.path().join("output/0000.0000.0000.0007").exists());
 }
 
 #[tokio::test(start_paused = true)]
