@@ -1,5 +1,5 @@
-//! A command with the processes that it has started: a group that gets its signals together, and ends with whoever runs
-//! it.
+//! A command and the processes that it has started. They form a process group: signals reach all of it, and all of it is
+//! killed when its owner drops it.
 
 use std::io;
 use std::path::Path;
@@ -27,8 +27,8 @@ impl ProcessGroup {
     /// Waits until the output of all its processes has been passed on by `copied`, and then for the command. Until then,
     /// the group gets the signals.
     ///
-    /// The command is waited for last, since its id is that of the group as long as nobody has waited for it: processes
-    /// that it leaves behind with its output still get signals, and are killed when this is dropped.
+    /// The command is waited for last. Until then the system can't reuse its id, which is also the group's: processes that
+    /// it leaves behind with its output open still get signals, and are killed when this is dropped.
     ///
     /// # Errors
     /// The command can't be waited for.

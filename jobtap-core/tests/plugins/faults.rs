@@ -516,7 +516,7 @@ mod faulted {
         m.assert_priority(held, 7);
     }
 
-    /// Watches the states of jobs, of which one makes it panic.
+    /// Watches the states of jobs, and panics at those of a job with the attribute `watch`.
     #[derive(Default)]
     struct Watcher;
 

@@ -297,8 +297,8 @@ impl Jobspec {
         Dependency::list(self.document.system("dependencies"))
     }
 
-    /// The dependency at this place of the list, or `None` after the last. A job can have very many, so that whoever goes
-    /// through them one by one must not read all of them each time.
+    /// Reads one dependency by its index; `None` after the last. Reading the whole list for each of its entries would take
+    /// time by the square of their number, and a job can have very many.
     ///
     /// ```
     /// use jobtap_core::jobspec::{Dependency, JobspecBuilder};

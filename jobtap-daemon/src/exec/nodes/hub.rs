@@ -126,7 +126,7 @@ pub(super) struct Hub {
     followers: BTreeMap<JobId, Followers>,
     /// Ranks that were released before their jobs. Most jobs are released soon after, so that it isn't worth an event.
     released: BTreeMap<JobId, Released>,
-    /// Jobs of which no task has exited yet, if the first exit limits the time of the others.
+    /// Jobs with an exit timeout whose first task hasn't exited yet.
     timed: BTreeSet<JobId>,
     /// The exchanges of values between the tasks of jobs.
     exchanges: BTreeMap<JobId, Round>,

@@ -31,7 +31,7 @@ pub async fn play(
     let (connector, name) = identity.connector()?;
     let manager = Manager { address, connector, name };
     let mut playing = tokio::task::JoinSet::new();
-    // All have one address, from which the manager takes so many that it doesn't know yet.
+    // The manager limits how many unknown connections it takes from one address, and all nodes have the same.
     let connecting = Arc::new(Semaphore::new(MOST_OF_ADDRESS));
     for node in nodes {
         let (manager, connecting) = (manager.clone(), Arc::clone(&connecting));

@@ -312,7 +312,7 @@ async fn commands_on_a_node_that_vanishes_end_when_it_is_lost() {
     let asked = Asked { rank: 1, command: Command::default(), to_client, from_client };
     bench.requests.send(Request::Run(Box::new(asked))).ok().unwrap();
     let Some(ToNode::Command { number }) = node.next_node().await else { panic!() };
-    // Its channel stays open: nobody is left who could close it.
+    // Its channel stays open: a host without power closes nothing.
     let (mut here, there) = tokio::io::duplex(1 << 16);
     let message = Message::Command { number, channel: Box::pin(there) };
     bench.inbox.send(message).await.ok().unwrap();

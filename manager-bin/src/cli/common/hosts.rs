@@ -10,7 +10,7 @@ use crate::rpc::services::attr::Get;
 /// Whether each rank of this manager is a host of its own. An older manager, which doesn't say so, has only its own.
 ///
 /// # Errors
-/// The manager can't be asked. Nobody may guess then: a command would run on the wrong host.
+/// The manager can't be asked. A guess could run a command on the wrong host.
 pub(in crate::cli) async fn are_hosts(manager: &Client) -> Result<bool, RpcError> {
     let mapping = match manager.call(Get { name: HOSTS_OF_RANKS.to_owned() }).await {
         Ok(found) => found.value.parse::<TaskMap>().ok(),

@@ -99,8 +99,8 @@ impl Commands {
         Some(number)
     }
 
-    /// Passes messages through the channel with this number, until its command has ended. A channel that nobody waits for
-    /// any more is closed.
+    /// Passes messages through the channel with this number until its command has ended. Closes the channel if no client
+    /// waits for it.
     pub(in crate::exec::nodes) fn begin(&mut self, number: u64, channel: Pin<Box<dyn Channel>>) {
         if let Some(Waiting { asked, place, .. }) = self.waiting.remove(&number) {
             let node = self.nodes.entry(asked.rank).or_default();

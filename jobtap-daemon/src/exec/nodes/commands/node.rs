@@ -127,7 +127,7 @@ async fn run(
     tokio::select! {
         ended = ending => drop(said.send(ended).await),
         () = feeding => {}
-        // The client has left, and nobody would see what the command does.
+        // The client has left, so the command ends.
         () = obey(&mut read, input, signals, &waiting) => {}
     }
 }
@@ -196,7 +196,7 @@ async fn feed(
     }
 }
 
-/// Passes on what the command prints, until nobody has this output open any more.
+/// Passes on what the command prints, until all processes have closed this output.
 async fn copy(from: Option<impl AsyncRead + Unpin>, stream: Output, said: &Sender<FromCommand>) {
     let Some(mut from) = from else { return };
     let mut bytes = Vec::with_capacity(CHUNK);

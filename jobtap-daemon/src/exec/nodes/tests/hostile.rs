@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Jobs of which the hub knows some.
+/// The id of a job: the hub knows some of them.
 fn any_id() -> impl Strategy<Value = JobId> {
     (6..9_u64).prop_map(JobId::new)
 }
