@@ -106,9 +106,12 @@ impl Drop for Part {
 }
 
 /// Whether a JSON text may have a member of this name. Most jobs lack most members, and a search detects that faster
-/// than a parser. Names consist of letters, which another writer may have escaped (`\uXXXX`), so any such escape
-/// counts.
+/// than a parser. Another writer may have escaped characters of the name: letters as `\uXXXX`, so any such escape
+/// counts; a name with characters that have other escapes is not searched for.
 fn may_have(text: &str, name: &str) -> bool {
+    if name.contains(['"', '\\', '/']) || name.contains(char::is_control) {
+        return true;
+    }
     let bytes = text.as_bytes();
     let quoted = |start: usize| {
         start.checked_sub(1).and_then(|before| bytes.get(before)) == Some(&b'"')
@@ -211,10 +214,23 @@ impl Document {
         if self.facts.get().is_some_and(|facts| facts.lack(key)) {
             return None;
         }
-        if !self.is_open() && !self.text.get().is_some_and(|text| may_have(text, key)) {
+        if self.lacks(key) {
             return None;
         }
         self.parsed().member("attributes")?.member("system")?.member(key)
+    }
+
+    /// The value at a path with periods, which the environment is not on.
+    pub(super) fn at(&self, path: &str) -> Option<&Value> {
+        if path.rsplit('.').next().is_some_and(|name| self.lacks(name)) {
+            return None;
+        }
+        path::get(self.parsed(), path)
+    }
+
+    /// Whether it is known without parsing the text that no member has this name.
+    fn lacks(&self, name: &str) -> bool {
+        !self.is_open() && !self.text.get().is_some_and(|text| may_have(text, name))
     }
 
     /// The queue. If the text has not been parsed yet, it is only scanned for the queue.

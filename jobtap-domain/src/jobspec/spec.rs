@@ -190,7 +190,7 @@ impl Jobspec {
                 let key = path::attribute_key(key);
                 match environment::concerns(&key) {
                     true => path::get(self.value(), &key),
-                    false => path::get(self.document.parsed(), &key),
+                    false => self.document.at(&key),
                 }
             }
         }
@@ -488,6 +488,32 @@ mod tests {
         assert!(spec.environment().is_some());
         assert!(Jobspec::from_value(redacted.value().clone()).is_ok());
         assert!(!format!("{spec:?}").contains("s3"));
+    }
+
+    #[test]
+    fn an_attribute_is_found_however_its_name_is_written() {
+        let plain = JobspecBuilder::new(["true"]).to_value().to_string();
+        for (member, key) in [
+            (r#""tag""#, "tag"),
+            (r#""t\u0061g""#, "tag"),
+            (r#""a\/b""#, "a/b"),
+            (r#""tab\t""#, "tab\t"),
+            (r#""a\\b""#, "a\\b"),
+        ] {
+            let text = plain.replace("\"duration\":0", &format!("\"duration\":0,{member}:1"));
+            let spec = Jobspec::stored(text.clone()).unwrap();
+            assert_eq!(spec.attribute(key), Some(&json!(1)), "{text}");
+            assert_eq!(spec.attribute("other"), None);
+        }
+    }
+
+    #[test]
+    fn an_attribute_that_no_member_is_named_after_costs_no_parse() {
+        let text = JobspecBuilder::new(["true"]).queue("batch").to_value().to_string();
+        let spec = Jobspec::stored(text).unwrap();
+        assert_eq!(spec.attribute("deadline"), None);
+        assert!(!spec.document.is_open());
+        assert_eq!(spec.attribute("queue"), Some(&json!("batch")));
     }
 
     /// They are found in the facts, by a search in the text, and in the value.
