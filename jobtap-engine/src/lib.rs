@@ -109,6 +109,10 @@ use submissions::ingest::Ingest;
 use timers::{Due, Timers};
 use turn::Turn;
 
+/// The number of jobs that are asked for their priorities in a part of the work. It is small enough that these jobs are
+/// still in the processor's cache when they are tidied and written.
+const PART: usize = 4096;
+
 /// What an engine is made of.
 pub struct Setup {
     /// The user who owns the instance.
@@ -189,13 +193,16 @@ impl Engine {
 
     /// Takes one input, with the present time, and works until nothing is left to do for it.
     pub fn handle(&mut self, now: Timestamp, input: Input) -> Effects {
-        self.gather(now, input);
+        if self.gather(now, input) == Gathered::Part {
+            self.settle_all();
+        }
         self.take_effects()
     }
 
     /// Like [`handle`](Self::handle), but the effects wait until [`take_effects`](Self::take_effects) is called, so
-    /// that those of many inputs are in one list.
-    pub fn gather(&mut self, now: Timestamp, input: Input) {
+    /// that those of many inputs are in one list. If this is only a part of the work, [`go_on`](Self::go_on) has to be
+    /// called before the next input.
+    pub fn gather(&mut self, now: Timestamp, input: Input) -> Gathered {
         let core = &mut self.core;
         core.turn.clock.now = now;
         match input {
@@ -220,7 +227,12 @@ impl Engine {
                 core.alloc.nodes.abandon(reply);
             }
         }
-        self.settle();
+        self.settle()
+    }
+
+    /// Does the next part of the work for the last input.
+    pub fn go_on(&mut self) -> Gathered {
+        self.settle()
     }
 
     /// Sets whether anything watches jobs; initially the engine assumes so. While nothing does, the effects have only
@@ -256,13 +268,20 @@ impl Engine {
         if self.core.plugins.stack.handles(topic) {
             frames::notify(&mut self.core, PendingDispatch { topic, job, cause: Cause::None });
         }
-        self.run();
+        self.run_all();
     }
 
     /// Works off the agenda and allocates resources, until neither leads to more.
-    fn settle(&mut self) {
+    fn settle_all(&mut self) {
+        while self.settle() == Gathered::Part {}
+    }
+
+    /// Like [`settle_all`](Self::settle_all), until a part of the work is done.
+    fn settle(&mut self) -> Gathered {
         loop {
-            self.run();
+            if self.run() == Gathered::Part {
+                return Gathered::Part;
+            }
             let Core { turn, jobs, alloc, timers, started, .. } = &mut self.core;
             if !*started || !schedule::run(turn, jobs, alloc, timers) {
                 break;
@@ -272,11 +291,18 @@ impl Engine {
         let counts = &jobs.counts.all;
         waiters.answer_idle(&mut turn.effects, counts, || alloc.alloc_queues.is_empty());
         jobs.tidy(&mut turn.effects);
+        Gathered::All
     }
 
-    /// Works until the agenda is empty, routing each piece of work to its part.
-    fn run(&mut self) {
+    /// Works until the agenda is empty.
+    fn run_all(&mut self) {
+        while self.run() == Gathered::Part {}
+    }
+
+    /// Like [`run_all`](Self::run_all), until a part of the work is done. Routes each piece of work to what it concerns.
+    fn run(&mut self) -> Gathered {
         let core = &mut self.core;
+        let mut asked = 0;
         while let Some(work) = core.turn.agenda.pop() {
             let Core { turn, jobs, plugins, alloc, .. } = &mut *core;
             match work {
@@ -304,7 +330,14 @@ impl Engine {
                 Work::PostToEach(ids, entry) => {
                     requests::post_to_next(&mut turn.agenda, jobs, ids, entry)
                 }
-                Work::AskPriorities(ids) => priorities::ask_next(turn, jobs, plugins, ids),
+                Work::AskPriorities(ids) if asked >= PART && turn.agenda.is_dispensable() => {
+                    turn.agenda.push(Work::AskPriorities(ids));
+                    return Gathered::Part;
+                }
+                Work::AskPriorities(ids) => {
+                    asked += 1;
+                    priorities::ask_next(turn, jobs, plugins, ids);
+                }
                 Work::CloseFaulted(plugin) => removal::close_faulted(core, plugin),
                 Work::FreeUnconfirmed(plugin, job) => {
                     retention::free_unconfirmed(&mut turn.effects, plugins, alloc, plugin, job)
@@ -317,6 +350,7 @@ impl Engine {
                 }
             }
         }
+        Gathered::All
     }
 
     /// Does what is due when a timer fires.
@@ -360,7 +394,7 @@ impl Engine {
         // What plugins asked for when they got their configurations waits until all jobs are restored.
         let earlier = std::mem::take(&mut self.core.turn.agenda);
         restart::restore(&mut self.core, job);
-        self.run();
+        self.run_all();
         self.core.turn.agenda = earlier;
         self.core.jobs.tidy(&mut self.core.turn.effects);
     }
@@ -420,7 +454,7 @@ impl Engine {
     pub fn start(&mut self, now: Timestamp) -> Effects {
         self.core.turn.clock.now = now;
         restart::start(&mut self.core);
-        self.settle();
+        self.settle_all();
         self.take_effects()
     }
 
@@ -592,7 +626,7 @@ impl Engine {
         self.core.turn.clock.now = now;
         let Core { turn, jobs, alloc, .. } = &mut self.core;
         let granted = schedule::allocate_now(turn, jobs, alloc, id);
-        self.settle();
+        self.settle_all();
         (granted, self.take_effects())
     }
 }

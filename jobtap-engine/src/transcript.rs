@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::host::{Command, Fault, Outcome};
+use crate::host::{Command, Fault, Outcome, RpcCommand};
 use crate::job::JobId;
 use crate::plugin::Priority;
 
@@ -225,6 +225,9 @@ fn add_actions(command: &Command, actions: &mut Vec<Action>) {
             add(Kind::Reply, None, text);
         }
         Command::Process(_) => add(Kind::Outside, None, "a process".to_owned()),
+        Command::Rpc(RpcCommand::Request { request, .. }) => {
+            add(Kind::Outside, None, format!("a request to {}", request.topic()));
+        }
         Command::Blocking(_) => add(Kind::Outside, None, "work on a thread".to_owned()),
         Command::Spawn(_) => add(Kind::Outside, None, "a future".to_owned()),
         Command::PollTook { .. } => {}
@@ -241,6 +244,9 @@ fn add_actions(command: &Command, actions: &mut Vec<Action>) {
         Command::Reprioritize { .. }
         | Command::ReprioritizeAll
         | Command::TakeOver { .. }
+        | Command::LeaveOpen { .. }
+        | Command::Rpc(_)
+        | Command::Then { .. }
         | Command::Subscribe { .. }
         | Command::Unsubscribe { .. }
         | Command::SetData { .. }

@@ -6,7 +6,7 @@
 use std::ffi::CStr;
 use std::{fmt, io};
 
-use jobtap_core::host::ReplyTo;
+use jobtap_core::host::{ReplyTo, RpcKey, RpcRequest};
 use jobtap_core::job::JobId;
 use jobtap_core::plugin::Level;
 use serde::de::DeserializeOwned;
@@ -70,10 +70,14 @@ impl Errno {
     pub const ENOENT: Errno = Errno(2);
     /// Input/output error.
     pub const EIO: Errno = Errno(5);
+    /// Try again later.
+    pub const EAGAIN: Errno = Errno(11);
     /// Invalid argument.
     pub const EINVAL: Errno = Errno(22);
     /// Function not implemented.
     pub const ENOSYS: Errno = Errno(38);
+    /// Protocol error.
+    pub const EPROTO: Errno = Errno(71);
 }
 
 impl std::error::Error for Errno {}
@@ -192,6 +196,22 @@ pub trait Flux: 'static {
 
     /// `flux_rpc`: sends a request whose response is ignored, except that an error is logged as an error of `what`.
     fn rpc(&self, topic: &str, payload: &Value, what: String);
+
+    /// `flux_rpc` or `flux_kvs_lookup`: sends a request of a plugin. Unless this returns an error, the adapter's
+    /// `answered` is called with the response, but not after `cancel`.
+    ///
+    /// # Errors
+    /// The error of the function.
+    fn send(&self, key: RpcKey, request: &RpcRequest) -> Result<(), Errno>;
+
+    /// Drops the response to a request of a plugin.
+    fn cancel(&self, key: RpcKey);
+
+    /// `flux_rpc` with `FLUX_RPC_NORESPONSE`.
+    ///
+    /// # Errors
+    /// The error of the function.
+    fn send_no_response(&self, topic: &str, payload: &Value) -> Result<(), Errno>;
 
     /// `flux_kvs_lookup`: reads a key and waits for the value. `None` if there is no such key.
     ///

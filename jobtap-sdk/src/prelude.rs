@@ -20,8 +20,9 @@ pub use crate::plugin::{
     Cx, Data, DataError, Descriptor, EpilogFailed, EventName, Exception, HandlerError,
     InstanceConf, InstanceData, JobFlag, JobRef, JobTopic, JobsData, JobspecPath, Level, Node,
     OutputLine, Partitions, PendingJob, PolicyLimits, PrevState, Priority, Process, ProcessEnd,
-    PrologFailed, QueryData, Reject, Remote, Request, Responder, Retained, ServiceError, Severity,
-    Stream, SubmitUid, Timer, Token, Update, UpdateRequest, Updates, UpgradeError, UserMessages,
+    PrologFailed, QueryData, Reject, Remote, Request, Responder, Retained, RpcError, ServiceError,
+    Severity, Stream, SubmitUid, Timer, Token, Update, UpdateRequest, Updates, UpgradeError,
+    UserMessages,
 };
 pub use crate::queue::{Queue, Queues};
 pub use crate::resource::{Idset, ResourceSet};

@@ -113,7 +113,7 @@ fn owner_and_guest_can_use_services_and_streams() {
     refused(
         m.jobtap("plugin call probe.nosuch"),
         "probe-manager-plugin: ERROR: Unknown service method 'job-manager.probe.nosuch'; probe has \
-         'probe.seen', 'probe.whoami', 'probe.add', 'probe.count', 'probe.sh', 'probe.exec'",
+         'probe.seen', 'probe.whoami', 'probe.add', 'probe.count', 'probe.ask', 'probe.sh', 'probe.exec'",
     );
     for (wrong, meant) in [("probe.whoam", "probe.whoami"), ("prob.add", "probe.add")] {
         let refused = m.jobtap_args(&["plugin", "call", wrong]);

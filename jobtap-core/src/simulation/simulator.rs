@@ -20,10 +20,13 @@ use crate::engine::{
     Level, ReplyTo, Request, RequestError, Requester, StartError, Submission, TimerId,
 };
 use crate::eventlog::{Event, EventEntry};
-use crate::host::{BlockingCommand, ProcessCommand, Registry, RemoteQueue, RemoteSink, Ticks};
+use crate::host::errno::ENOSYS;
+use crate::host::{
+    BlockingCommand, ProcessCommand, Registry, RemoteQueue, RemoteSink, RpcCommand, Ticks,
+};
 use crate::job::{JobId, JobResult, Timestamp, Uid, Urgency, WaitStatus};
 use crate::jobspec::Jobspec;
-use crate::plugin::ProcessEnd;
+use crate::plugin::{ProcessEnd, ServiceError};
 use crate::queue::Target;
 use crate::resource::ResourceSet;
 use crate::testing::TestTasks;
@@ -381,6 +384,12 @@ impl Simulator {
                     let status = WaitStatus::from_exit_code(0);
                     let (stdout, stderr) = (Vec::new(), Vec::new());
                     answer.send(Ok(ProcessEnd { status, stdout, stderr }));
+                }
+                // No service is simulated.
+                Effect::Rpc { command, .. } => {
+                    if let RpcCommand::Request { answer: Some(answer), .. } = command {
+                        answer.send(Err(ServiceError::new(ENOSYS, "a simulation has no services")));
+                    }
                 }
                 Effect::Resubmit(job) => {
                     let of = self.active.get(&job.of).map(|active| {

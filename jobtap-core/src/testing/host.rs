@@ -8,6 +8,7 @@ use super::hosts::{HostSetup, TestHost};
 use super::job::TestJob;
 use super::manager::TestManager;
 use super::refused::{ManagerStartError, Refused, RunError};
+use super::services::TestServices;
 use crate::eventlog::{EventEntry, Name};
 use crate::host::{
     Args, Failure, HandlerEntry, HandlerFn, HostKind, IntroductionOrder, Load, Outcome,
@@ -136,6 +137,10 @@ impl TestHost for TestManager {
 
     fn end_processes_with(&mut self, end: ProcessEnd) {
         self.processes.end = Some(end);
+    }
+
+    fn services(&self) -> TestServices {
+        self.services.clone()
     }
 
     fn started_processes(&self) -> Vec<Process> {

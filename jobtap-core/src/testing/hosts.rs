@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::job::TestJob;
 use super::refused::{Refused, RunError};
+use super::services::TestServices;
 use crate::host::{HostKind, PluginDescriptor, ProcessCommand, panic_text};
 use crate::job::{JobId, Timestamp, WaitStatus};
 use crate::plugin::{Plugin, Process, ProcessEnd};
@@ -110,6 +111,9 @@ pub trait TestHost {
 
     /// The processes of plugins that were started.
     fn started_processes(&self) -> Vec<Process>;
+
+    /// The services to which plugins send requests. Slurm has none, so nothing is ever sent there.
+    fn services(&self) -> TestServices;
 }
 
 /// What a host of the test kit starts with.

@@ -12,6 +12,7 @@ use super::hang::Watch;
 use super::job::TestJob;
 use super::processes::Processes;
 use super::refused::{ManagerStartError, Refused};
+use super::services::TestServices;
 use super::store::MemoryStore;
 use super::tasks::TestTasks;
 use crate::engine::{
@@ -67,6 +68,7 @@ pub struct TestManager {
     pub(super) streams: BTreeMap<u64, Vec<Value>>,
     next_reply: u64,
     pub(super) processes: Processes,
+    pub(super) services: TestServices,
     execution: Execution,
     /// The number of commits and effects that are left until the manager crashes.
     steps_until_crash: Option<u32>,
@@ -124,6 +126,7 @@ impl TestManager {
             messages: Vec::new(),
             streams: BTreeMap::new(),
             processes: Processes::default(),
+            services: TestServices::default(),
             next_reply: 0,
             execution: Execution::default(),
             steps_until_crash: None,
@@ -316,6 +319,7 @@ impl TestManager {
         self.remote.clear();
         self.tasks = TestTasks::default();
         self.processes.forget();
+        self.services.forget();
         self.timers.clear();
         if let Err(error) = self.boot() {
             panic!("the manager doesn't restart: {error}");
@@ -446,6 +450,10 @@ impl TestManager {
                     self.streams.entry(to.0).or_default().push(payload);
                 }
                 Effect::Process { plugin, command } => self.processes.follow(plugin, *command),
+                Effect::Rpc { plugin, command } => {
+                    let store = &self.store;
+                    self.services.follow(plugin, command, |key| store.kvs(key));
+                }
                 Effect::Blocking { command: BlockingCommand::Run(work), .. } => work.run(),
                 // Blocking work runs at once here, so none is left to drop.
                 Effect::Blocking { command: BlockingCommand::DropAll, .. } => {}

@@ -47,6 +47,7 @@ mod processes;
 mod refused;
 mod replay;
 mod requests;
+mod services;
 mod store;
 mod tasks;
 
@@ -57,4 +58,5 @@ pub use job::TestJob;
 pub use manager::TestManager;
 pub use refused::{ManagerStartError, Refused, RunError};
 pub use requests::TestStream;
+pub use services::{SentRequest, TestServices};
 pub use tasks::TestTasks;

@@ -58,6 +58,20 @@ impl MemoryStore {
         self.logs.get(&(id, log)).map_or(&[], Vec::as_slice)
     }
 
+    /// The value of a key of RFC 16, of a job or of the instance.
+    pub(super) fn kvs(&self, key: &str) -> Option<String> {
+        let of_job = key.strip_prefix("job.").and_then(|rest| {
+            // A job's directory has four groups of hexadecimal digits.
+            let (end, _) = rest.match_indices('.').nth(3)?;
+            let (id, name) = (rest.get(..end)?.parse().ok()?, rest.get(end + 1..)?);
+            match name {
+                "eventlog" => Some(self.log(id, JobLog::Main).concat()),
+                name => self.values.get(&(id, name.to_owned())).cloned(),
+            }
+        });
+        of_job.or_else(|| self.instance.get(key).cloned())
+    }
+
     /// The checkpoint of the job manager.
     pub(super) fn checkpoint(&self) -> Value {
         let text = self.instance.get("checkpoint.job-manager");

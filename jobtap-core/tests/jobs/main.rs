@@ -8,6 +8,7 @@ mod execution;
 mod ingest;
 mod life_cycle;
 mod listing;
+mod parts;
 mod priorities;
 mod requests;
 mod updates;

@@ -8,6 +8,7 @@
 //! | `lifecycle/` | starts, restarts and ends the manager; its state directory, and the jobs of an earlier run |
 //! | `http/` | the same services over HTTP, for tools and browsers |
 //! | `server/` | connections, and the limits within which clients use them |
+//! | `plugin_requests` | serves the requests that plugins send to services |
 //! | `stages` | single stages of processing a job, for `jobtap bench` |
 //! | `services/` | dispatches requests to their handlers |
 //! | `request_parts` | the parts of the manager that handlers work with |
@@ -19,11 +20,13 @@
 //! | `engine/` | the thread that owns the engine, and the order in which it takes messages |
 //! | `plugin_threads/` | the work of plugins on threads |
 //! | `node_commands` | the commands that clients run on nodes |
+//! | `added_services` | the services that programs have added |
 //! | `records`, `resources`, `attributes`, `user_names`, `unix_socket`, `log`, `failure` | each a part of its own |
 //!
 //! One order keeps every promise: nothing is acknowledged before it is durable, and nothing that was
 //! acknowledged is lost.
 
+mod added_services;
 pub mod attributes;
 mod audit;
 pub mod config;
@@ -38,6 +41,7 @@ mod http;
 mod lifecycle;
 pub mod log;
 mod node_commands;
+mod plugin_requests;
 mod plugin_threads;
 mod records;
 mod request_parts;

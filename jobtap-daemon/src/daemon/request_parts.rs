@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jobtap_core::job::Uid;
 use tokio::sync::Notify;
 
+use super::added_services::AddedServices;
 use super::attributes::Attributes;
 use super::audit::Audit;
 use super::config::current::Configuration;
@@ -47,6 +48,8 @@ pub(super) struct RequestParts {
     pub(super) restart: Notify,
     pub(super) shutdown: ShutdownRequest,
     pub(super) attributes: Arc<Attributes>,
+    /// The services that programs have added.
+    pub(super) added: Arc<AddedServices>,
     /// The commands on nodes; `None` if all ranks are this host.
     pub(super) commands: Option<Arc<NodeCommands>>,
 }

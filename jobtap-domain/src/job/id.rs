@@ -95,6 +95,18 @@ impl JobId {
         }
     }
 
+    /// The key of this job's `name` in the KVS (RFC 16), such as `R`, `jobspec` or `eventlog`.
+    ///
+    /// ```
+    /// use jobtap_core::job::JobId;
+    ///
+    /// assert_eq!(JobId::new(0x10002).kvs_key("R"), "job.0000.0000.0001.0002.R");
+    /// ```
+    #[must_use]
+    pub fn kvs_key(self, name: &str) -> String {
+        format!("job.{}.{name}", self.dothex())
+    }
+
     fn dothex(self) -> String {
         let group = |shift: u32| (self.0 >> shift) & 0xffff;
         format!("{:04x}.{:04x}.{:04x}.{:04x}", group(48), group(32), group(16), group(0))

@@ -102,6 +102,9 @@ pub(super) struct Commands {
     pub(super) queue: VecDeque<Queued>,
 }
 
+/// The origin of the commands of a service.
+pub(super) const SERVICE: &str = "service";
+
 /// The stack of work.
 #[derive(Debug, Default)]
 pub(super) struct Agenda(Vec<Work>);
@@ -116,6 +119,16 @@ impl Agenda {
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Work> {
         self.0.pop()
+    }
+
+    /// Whether a crash may leave out all that is to be done, since nothing that is durable leads to it: there is nothing,
+    /// or what a service still asks for, whose request has no response yet.
+    pub(super) fn is_dispensable(&self) -> bool {
+        match self.0.as_slice() {
+            [] => true,
+            [Work::Commands(commands)] => commands.origin == SERVICE,
+            _ => false,
+        }
     }
 
     /// Puts the commands of a callback on top, if there are any.

@@ -8,13 +8,27 @@ use serde_json::Value;
 
 use super::{ExecCommand, RequestError, Writes};
 use crate::eventlog::EventEntry;
-use crate::host::{BlockingCommand, PluginFuture, PluginKey, ProcessCommand, ReplyTo};
+use crate::host::{BlockingCommand, PluginFuture, PluginKey, ProcessCommand, ReplyTo, RpcCommand};
 use crate::job::{Flags, JobId, Timestamp, Uid, Urgency};
 use crate::plugin::Level;
 
 /// A timer of the engine; unique within one run of the manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TimerId(pub NonZeroU64);
+
+/// How much of the work for an input is done.
+///
+/// Work on very many jobs has parts, so that a host can make the writes of the first ones durable meanwhile. After each
+/// part, a restart can continue with what is stored. The host carries out the other effects once the writes of all
+/// parts are durable: one of them may be the response to the input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Gathered {
+    /// All of it.
+    All,
+    /// A part. The next one follows by [`Engine::go_on`](crate::Engine::go_on).
+    Part,
+}
 
 /// The result of one call of the engine.
 #[derive(Debug, Default)]
@@ -246,6 +260,13 @@ pub enum Effect {
         plugin: PluginKey,
         /// What to do. Boxed, since it is larger than any other effect, and each job has a dozen effects.
         command: Box<ProcessCommand>,
+    },
+    /// Send a request of a plugin to a service, or drop its response.
+    Rpc {
+        /// The plugin.
+        plugin: PluginKey,
+        /// What to do.
+        command: RpcCommand,
     },
     /// Run blocking work of a plugin on a separate thread, or drop its work that has not begun.
     Blocking {

@@ -9,7 +9,7 @@ mod request;
 mod writes;
 
 pub(crate) use effect::Logged;
-pub use effect::{Effect, Effects, JobLog, LogLine, Resubmission, TimerId, Write};
+pub use effect::{Effect, Effects, Gathered, JobLog, LogLine, Resubmission, TimerId, Write};
 pub use exec::{ExecCommand, ExecEvent, ExecStart};
 pub use request::{
     DrainMode, NodeRequest, RaisedException, Request, RequestError, ShadowRequest, Submission,

@@ -4,7 +4,7 @@ use super::perilogs::{self, PerilogEnd};
 use super::remote;
 use crate::api::{Effect, Effects};
 use crate::core::Core;
-use crate::host::{BlockingCommand, JobWork, PluginKey, ProcessCommand, RemoteWork};
+use crate::host::{BlockingCommand, JobWork, PluginKey, ProcessCommand, RemoteWork, RpcCommand};
 use crate::job::{JobId, State};
 use crate::jobs::{Jobs, Record, Running};
 use crate::plugin::Perilog;
@@ -88,12 +88,13 @@ pub(crate) fn abort_all(record: &mut Record) {
     }
 }
 
-/// Kills the processes of plugins that were removed or faulted, and drops their work that waits for a
-/// thread.
+/// Kills the processes of plugins that were removed or faulted, and drops their requests and their work that waits for
+/// a thread.
 pub(crate) fn end_outside(effects: &mut Effects, closed: &[PluginKey]) {
     for plugin in closed.iter().copied() {
         let command = Box::new(ProcessCommand::KillAll);
         effects.after.push(Effect::Process { plugin, command });
+        effects.after.push(Effect::Rpc { plugin, command: RpcCommand::CancelAll });
         effects.after.push(Effect::Blocking { plugin, command: BlockingCommand::DropAll });
     }
 }

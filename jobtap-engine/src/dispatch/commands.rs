@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::checks::check;
 use super::perilogs::{self, PerilogEnd};
-use super::{async_work, call, chains, outcome, prep, priorities, retention};
+use super::{async_work, call, chains, outcome, prep, priorities, remote, retention};
 use crate::agenda::{Commands, Queued, Work};
 use crate::alloc::node_events;
 use crate::api::{Effect, Effects, Level, Write};
@@ -125,6 +125,9 @@ fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
         Command::TakeOver { job, perilog, description } => {
             perilogs::own(jobs, plugin, job, perilog, &description);
         }
+        Command::LeaveOpen { job, perilog, description } => {
+            perilogs::disown(jobs, plugin, job, perilog, &description);
+        }
         Command::FailPrep(failure) => prep::fail(core, plugin, failure),
         Command::Raise { job, exception } => jobs.raise(turn, job, &exception),
         Command::EndWithEpilog { job, description, exception } => {
@@ -202,6 +205,8 @@ fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
             let command = Box::new(command);
             turn.effects.after.push(Effect::Process { plugin, command });
         }
+        Command::Rpc(command) => turn.effects.after.push(Effect::Rpc { plugin, command }),
+        Command::Then { work } => remote::resume(core, plugin, work),
         Command::Blocking(command) => {
             turn.effects.after.push(Effect::Blocking { plugin, command });
         }

@@ -134,6 +134,7 @@ impl Driver {
                 timers.start_for(&mut turn.effects, turn.clock.now, plugin, (key, due, work));
             }
             Command::CancelTimer { key } => core.timers.stop_plugin_timer(key),
+            Command::Then { work } => self.returned.send(RemoteCall { plugin, work }),
             Command::NotifyAtJobEnd { job, work } => match core.jobs.get_mut(job) {
                 Some(record) if !has_ended(record) => {
                     record.async_work.at_end.push((plugin, work));

@@ -63,7 +63,7 @@ impl Driver {
         report.not_called =
             core.plugins.stack.get(reported).map_or_else(Vec::new, |p| not_called(p));
         // Carries out what `conf.update` has asked for.
-        engine.run();
+        engine.run_all();
         let mut ledger = Ledger::default();
         for log in &logs {
             let entries: Vec<&EventEntry> = log.entries.iter().map(|entry| &**entry).collect();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::owner_only;
+use crate::agenda::SERVICE;
 use crate::api::{Cred, Level, ReplyTo, RequestError};
 use crate::core::Core;
 use crate::dispatch::call::{Called, call_one};
@@ -48,7 +49,7 @@ pub(super) fn request(
             core.turn.effects.reply(reply, Err(error));
         }
     }
-    core.turn.agenda.push_commands("service", commands);
+    core.turn.agenda.push_commands(SERVICE, commands);
 }
 
 /// The handler behind a service name, if the client may use it.

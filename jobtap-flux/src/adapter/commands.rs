@@ -142,6 +142,10 @@ impl<F: Flux> Adapter<F> {
                 self.mirror.borrow_mut().own_perilog(plugin, job, perilog, &description);
                 Ok(())
             }
+            Command::LeaveOpen { job, perilog, description } => {
+                self.mirror.borrow_mut().disown_perilog(plugin, job, perilog, &description);
+                Ok(())
+            }
             Command::Raise { job, exception } => {
                 let severity = exception.severity().get();
                 let raised =
@@ -251,6 +255,17 @@ impl<F: Flux> Adapter<F> {
                 if let Some(runtime) = self.runtime.get() {
                     runtime.process(plugin, command);
                 }
+                Ok(())
+            }
+            Command::Rpc(command) => {
+                self.rpc(plugin, command);
+                Ok(())
+            }
+            // Counted as nested, so that a long chain of such work is put off instead of overflowing the stack.
+            Command::Then { work } => {
+                let nested = self.nested();
+                self.resume(plugin, work);
+                drop(nested);
                 Ok(())
             }
             Command::Blocking(command) => {

@@ -71,6 +71,7 @@ impl<F: Flux> Adapter<F> {
     fn close_open(&self, plugin: &LoadedPlugin, became: &str, why: &str) {
         let (key, name) = (plugin.key(), plugin.name());
         self.timers.borrow_mut().cancel_all_of(key);
+        self.cancel_rpcs_of(key);
         self.refuse_requests(key, &format!("plugin {name} {became} before it answered"));
         if let Some(runtime) = self.runtime.get() {
             runtime.process(key, ProcessCommand::KillAll);

@@ -15,6 +15,7 @@
 //! | `data` | the data of plugins, in memory and in the KVS |
 //! | `later` | timers, work that comes back to a plugin, asynchronous handlers |
 //! | `services` | requests to plugins |
+//! | `rpcs` | requests of plugins |
 //! | `faults` | plugins that keep panicking; removal |
 
 mod commands;
@@ -25,6 +26,7 @@ mod known;
 mod later;
 mod load;
 mod queued;
+mod rpcs;
 mod services;
 mod topics;
 
@@ -49,6 +51,7 @@ use crate::runtime::Workers;
 use data::Store;
 use later::Timers;
 use queued::Queued;
+use rpcs::Rpcs;
 
 #[cfg(test)]
 pub(crate) use load::topics;
@@ -115,6 +118,8 @@ struct Open {
     at_end: FxHashMap<JobId, Vec<(PluginKey, RemoteWork)>>,
     /// Requests that are answered later.
     requests: FxHashMap<ReplyTo, Request>,
+    /// Requests of plugins that wait for their responses.
+    rpcs: Rpcs,
     /// Commands for accepted jobs whose submission Flux hasn't stored yet.
     held: FxHashMap<JobId, Vec<(&'static str, Queued)>>,
     /// Epilogs to be started once the job is in CLEANUP.

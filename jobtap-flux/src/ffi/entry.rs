@@ -217,6 +217,7 @@ pub(super) extern "C" fn on_future(future: *mut FutureHandle, argument: *mut c_v
         with(argument, |loaded| match loaded.adapter.flux().ready(future) {
             Ready::Committed(result) => loaded.adapter.committed(result),
             Ready::Failed(text) => loaded.adapter.flux().log(Level::Warning, &text),
+            Ready::Answered(key, response) => loaded.adapter.answered(key, response),
             Ready::Resources(value) => loaded.adapter.set_resources(&value),
             Ready::Nothing => {}
         })

@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::{self, NonNull};
 
-use jobtap_core::host::ReplyTo;
+use jobtap_core::host::{ReplyTo, RpcKey, RpcRequest};
 use jobtap_core::job::JobId;
-use jobtap_core::plugin::Level;
+use jobtap_core::plugin::{Level, ServiceError};
 use serde_json::{Map, Value};
 
 use super::entry;
@@ -35,6 +35,8 @@ pub(crate) struct Plugin {
     wake: Cell<*mut Watcher>,
     /// The futures whose continuation hasn't run yet, and their purpose.
     futures: RefCell<HashMap<*mut FutureHandle, Waiting>>,
+    /// The futures of plugins' requests, by their keys.
+    requested: RefCell<HashMap<RpcKey, *mut FutureHandle>>,
     /// The requests to which the last response hasn't been sent. Each holds a reference to its message.
     requests: RefCell<HashMap<ReplyTo, NonNull<Message>>>,
     next_request: Cell<u64>,
@@ -47,6 +49,10 @@ enum Waiting {
     Commit,
     /// A request whose response is ignored; an error is logged with this text.
     Rpc(String),
+    /// A request of a plugin to a service.
+    Service(RpcKey),
+    /// A read of a key in the KVS by a plugin.
+    Kvs(RpcKey),
     /// A watch on the instance's resources.
     Resources,
 }
@@ -57,6 +63,8 @@ pub(super) enum Ready {
     Committed(Result<(), KvsError>),
     /// A request has failed: the text is to be logged.
     Failed(String),
+    /// A request of a plugin has its response.
+    Answered(RpcKey, Result<Value, ServiceError>),
     /// The instance's resources have changed.
     Resources(Value),
     /// There is nothing to do.
@@ -109,6 +117,33 @@ unsafe fn error_of(future: *mut FutureHandle) -> String {
     text.unwrap_or_else(|| errno.to_string())
 }
 
+/// The response that a future of a plugin's request has.
+///
+/// # Safety
+/// `future` is valid and ready, and `waiting` says how it was made.
+unsafe fn response(future: *mut FutureHandle, waiting: &Waiting) -> Result<Value, ServiceError> {
+    let mut text = ptr::null();
+    // SAFETY: the caller guarantees that the future is valid. The text, which the future owns, is copied at once.
+    unsafe {
+        let result = match waiting {
+            Waiting::Kvs(_) => sys::flux_kvs_lookup_get(future, &raw mut text),
+            _ => sys::flux_rpc_get(future, &raw mut text),
+        };
+        if result < 0 {
+            let Errno(number) = errno();
+            return Err(ServiceError::new(number, error_of(future)));
+        }
+        let text = string(text);
+        match (waiting, text) {
+            // A value may be empty, and a response may have no payload.
+            (Waiting::Kvs(_), text) => Ok(Value::String(text.unwrap_or_default())),
+            (_, None) => Ok(Value::Null),
+            (_, Some(text)) => serde_json::from_str(&text)
+                .map_err(|error| ServiceError::new(Errno::EPROTO.0, error.to_string())),
+        }
+    }
+}
+
 impl Plugin {
     /// Wraps a plugin handle.
     ///
@@ -126,6 +161,7 @@ impl Plugin {
             timer: Cell::new(ptr::null_mut()),
             wake: Cell::new(ptr::null_mut()),
             futures: RefCell::default(),
+            requested: RefCell::default(),
             requests: RefCell::default(),
             next_request: Cell::new(0),
         })
@@ -209,26 +245,33 @@ impl Plugin {
         // SAFETY: the broker handle and the key are valid, and null means the default namespace.
         let future =
             unsafe { sys::flux_kvs_lookup(self.h(), ptr::null(), flags, c"resource.R".as_ptr()) };
-        self.then(future, Waiting::Resources);
+        if let Err(errno) = self.then(future, Waiting::Resources) {
+            self.log(Level::Error, &format!("resource.R: {errno}"));
+        }
     }
 
-    /// Registers `on_future` as the continuation of a future and keeps the future until it is called. Returns false,
-    /// and destroys the future, if that fails.
-    fn then(&self, future: *mut FutureHandle, waiting: Waiting) -> bool {
+    /// Registers `on_future` as the continuation of a future and keeps the future until it is called. If that fails, it
+    /// destroys the future. Call this right after the function that makes the future: for a null future it returns the
+    /// error of that function.
+    fn then(&self, future: *mut FutureHandle, waiting: Waiting) -> Result<(), Errno> {
         if future.is_null() {
-            return false;
+            return Err(errno());
         }
         // SAFETY: the future isn't null and is ours. `ready`, `kvs_commit_and_wait` or `close` destroys it before its
         // argument is freed.
         let result =
             unsafe { sys::flux_future_then(future, -1.0, entry::on_future, self.argument.get()) };
         if result < 0 {
+            let error = errno();
             // SAFETY: the future is ours and isn't in `futures`, so it is destroyed once.
             unsafe { sys::flux_future_destroy(future) };
-            return false;
+            return Err(error);
+        }
+        if let Waiting::Service(key) | Waiting::Kvs(key) = waiting {
+            self.requested.borrow_mut().insert(key, future);
         }
         self.futures.borrow_mut().insert(future, waiting);
-        true
+        Ok(())
     }
 
     /// Takes the result of a future that is ready.
@@ -256,6 +299,16 @@ impl Plugin {
             };
             self.futures.borrow_mut().insert(future, Waiting::Resources);
             return value.map_or(Ready::Nothing, Ready::Resources);
+        }
+        if let Waiting::Service(key) | Waiting::Kvs(key) = waiting {
+            self.requested.borrow_mut().remove(&key);
+            // SAFETY: as below.
+            let response = unsafe {
+                let response = response(future, &waiting);
+                sys::flux_future_destroy(future);
+                response
+            };
+            return Ready::Answered(key, response);
         }
         // SAFETY: the future was in `futures`, so it is valid. It isn't any more, so it is destroyed once.
         let result = unsafe {
@@ -554,9 +607,53 @@ impl Flux for Plugin {
         let future = unsafe {
             sys::flux_rpc(self.h(), topic.as_ptr(), payload.as_ptr(), sys::FLUX_NODEID_ANY, 0)
         };
-        if !self.then(future, Waiting::Rpc(what.clone())) {
-            self.log(Level::Error, &format!("{what}: {}", errno()));
+        if let Err(errno) = self.then(future, Waiting::Rpc(what.clone())) {
+            self.log(Level::Error, &format!("{what}: {errno}"));
         }
+    }
+
+    fn send(&self, key: RpcKey, request: &RpcRequest) -> Result<(), Errno> {
+        // SAFETY: the broker handle and the texts are valid, and Flux copies the texts; null means the default
+        // namespace.
+        unsafe {
+            match request {
+                RpcRequest::Service { topic, payload } => {
+                    let (topic, payload) = (c_string(topic), c_string(&payload.to_string()));
+                    let node = sys::FLUX_NODEID_ANY;
+                    let future = sys::flux_rpc(self.h(), topic.as_ptr(), payload.as_ptr(), node, 0);
+                    self.then(future, Waiting::Service(key))
+                }
+                RpcRequest::Kvs { key: name } => {
+                    let name = c_string(name);
+                    let future = sys::flux_kvs_lookup(self.h(), ptr::null(), 0, name.as_ptr());
+                    self.then(future, Waiting::Kvs(key))
+                }
+            }
+        }
+    }
+
+    fn cancel(&self, key: RpcKey) {
+        let Some(future) = self.requested.borrow_mut().remove(&key) else { return };
+        if self.futures.borrow_mut().remove(&future).is_some() {
+            // SAFETY: the future was in `futures`, so it is valid. It isn't any more, so it is destroyed once. Flux
+            // frees its matchtag when the response comes, and drops that.
+            unsafe { sys::flux_future_destroy(future) };
+        }
+    }
+
+    fn send_no_response(&self, topic: &str, payload: &Value) -> Result<(), Errno> {
+        let (topic, payload) = (c_string(topic), c_string(&payload.to_string()));
+        let (node, flags) = (sys::FLUX_NODEID_ANY, sys::FLUX_RPC_NORESPONSE);
+        // SAFETY: the broker handle and the texts are valid, and Flux copies the texts. The future is ours, and is
+        // destroyed once.
+        unsafe {
+            let future = sys::flux_rpc(self.h(), topic.as_ptr(), payload.as_ptr(), node, flags);
+            if future.is_null() {
+                return Err(errno());
+            }
+            sys::flux_future_destroy(future);
+        }
+        Ok(())
     }
 
     fn kvs_lookup(&self, key: &str) -> Result<Option<String>, KvsError> {
@@ -587,10 +684,7 @@ impl Flux for Plugin {
 
     fn kvs_commit(&self, values: &[(String, String)]) -> Result<(), KvsError> {
         let future = self.commit(values)?;
-        match self.then(future, Waiting::Commit) {
-            true => Ok(()),
-            false => Err(errno().into()),
-        }
+        Ok(self.then(future, Waiting::Commit)?)
     }
 
     fn kvs_commit_and_wait(&self, values: &[(String, String)]) -> Result<(), KvsError> {

@@ -58,6 +58,7 @@ pub(super) const FLUX_PLUGIN_ARG_IN: c_int = 0;
 pub(super) const FLUX_PLUGIN_ARG_OUT: c_int = 1;
 pub(super) const FLUX_POLLIN: c_int = 1;
 pub(super) const FLUX_NODEID_ANY: u32 = u32::MAX;
+pub(super) const FLUX_RPC_NORESPONSE: c_int = 1;
 pub(super) const FLUX_KVS_WATCH: c_int = 4;
 pub(super) const FLUX_KVS_WAITCREATE: c_int = 8;
 pub(super) const FLUX_ROLE_OWNER: u32 = 1;
@@ -210,6 +211,7 @@ unsafe extern "C" {
         nodeid: u32,
         flags: c_int,
     ) -> *mut FutureHandle;
+    pub(super) fn flux_rpc_get(f: *mut FutureHandle, payload: *mut *const c_char) -> c_int;
     pub(super) fn flux_future_then(
         f: *mut FutureHandle,
         timeout: c_double,

@@ -46,7 +46,7 @@ use jobtap_core::job::{JobId, State, Timestamp, Urgency, WaitStatus, merge_annot
 use jobtap_core::jobspec::Jobspec;
 use jobtap_core::plugin::{Level, Process, ProcessEnd};
 use jobtap_core::resource::{Children, Hostlist, Idset, ResourceSet};
-use jobtap_core::testing::{HostSetup, Refused, RunError, TestHost, TestJob};
+use jobtap_core::testing::{HostSetup, Refused, RunError, TestHost, TestJob, TestServices};
 use serde_json::{Value, json};
 
 use crate::adapter::{Adapter, Answer, LoadError, chosen};
@@ -190,6 +190,8 @@ impl TestFlux {
             if is_due {
                 self.world.timer.set(None);
                 self.adapter.timer();
+            } else if let Some((key, response)) = self.world.next_response() {
+                self.adapter.answered(key, response);
             } else if !self.inbox.is_empty() {
                 self.adapter.wake();
             } else if !self.world.work.tasks.borrow_mut().poll()
@@ -458,6 +460,10 @@ impl TestHost for TestFlux {
 
     fn end_processes_with(&mut self, end: ProcessEnd) {
         self.world.work.processes.borrow_mut().end_with(end);
+    }
+
+    fn services(&self) -> TestServices {
+        self.world.services.clone()
     }
 
     fn started_processes(&self) -> Vec<Process> {

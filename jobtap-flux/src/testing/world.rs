@@ -5,13 +5,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::CStr;
 use std::io;
 use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jobtap_core::eventlog::{Event, EventEntry, Name, Raised};
-use jobtap_core::host::{BlockingCommand, PluginFuture, PluginKey, ProcessCommand, ReplyTo};
+use jobtap_core::host::{
+    BlockingCommand, PluginFuture, PluginKey, ProcessCommand, ReplyTo, RpcAnswer, RpcCommand,
+    RpcKey, RpcRequest,
+};
 use jobtap_core::job::{JobId, State, Timestamp, merge_annotations};
 use jobtap_core::jobspec::path;
-use jobtap_core::plugin::Level;
-use jobtap_core::testing::{TestJob, TestProcesses, TestTasks};
+use jobtap_core::plugin::{Level, ServiceError};
+use jobtap_core::testing::{TestJob, TestProcesses, TestServices, TestTasks};
 use serde::de::{DeserializeOwned, Error as _};
 use serde_json::{Map, Value, json};
 
@@ -226,10 +230,24 @@ pub(super) struct World {
     /// Whether a KVS transaction is in progress.
     pub(super) is_committing: Cell<bool>,
     pub(super) work: Rc<Work>,
+    pub(super) services: TestServices,
+    /// The responses that the adapter doesn't have yet.
+    pub(super) responses: Responses,
     kvs: RefCell<BTreeMap<String, String>>,
 }
 
+/// Responses to requests of plugins. A service may answer from anywhere.
+type Responses = Arc<Mutex<VecDeque<(RpcKey, Result<Value, ServiceError>)>>>;
+
+/// Whose requests they are isn't known here: the adapter drops those of a removed plugin by their keys.
+const NOBODY: PluginKey = PluginKey(0);
+
 impl World {
+    /// Takes the oldest response that the adapter doesn't have yet.
+    pub(super) fn next_response(&self) -> Option<(RpcKey, Result<Value, ServiceError>)> {
+        self.responses.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
     /// Posts an event, which is applied when the current call has returned.
     pub(super) fn post(&self, job: JobId, event: &Event<'_>) -> Result<(), Errno> {
         self.post_entry(job, event.at(Timestamp(self.now.get())))
@@ -349,6 +367,28 @@ impl Flux for Rc<World> {
             Some(job) if job.state != State::Inactive => job.remember(memo),
             _ => self.log(Level::Error, &format!("{what}: unknown job id")),
         }
+    }
+
+    fn send(&self, key: RpcKey, request: &RpcRequest) -> Result<(), Errno> {
+        let responses = Arc::clone(&self.responses);
+        let answer = RpcAnswer::new(move |response| {
+            responses.lock().unwrap_or_else(PoisonError::into_inner).push_back((key, response));
+        });
+        let send = RpcCommand::Request { key, request: request.clone(), answer: Some(answer) };
+        self.services.follow(NOBODY, send, |key| self.kvs.borrow().get(key).cloned());
+        Ok(())
+    }
+
+    fn cancel(&self, key: RpcKey) {
+        self.services.follow(NOBODY, RpcCommand::Cancel { key }, |_| None);
+    }
+
+    fn send_no_response(&self, topic: &str, payload: &Value) -> Result<(), Errno> {
+        let (topic, payload) = (topic.to_owned(), payload.clone());
+        let request = RpcRequest::Service { topic, payload };
+        let send = RpcCommand::Request { key: RpcKey(0), request, answer: None };
+        self.services.follow(NOBODY, send, |_| None);
+        Ok(())
     }
 
     fn kvs_lookup(&self, key: &str) -> Result<Option<String>, KvsError> {

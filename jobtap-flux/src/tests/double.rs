@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jobtap_core::host::{PluginDescriptor, Registry, ReplyTo};
+use jobtap_core::host::{PluginDescriptor, Registry, ReplyTo, RpcKey, RpcRequest};
 use jobtap_core::job::{JobId, State};
 use jobtap_core::jobspec::JobspecBuilder;
 use jobtap_core::plugin::{Level, Plugin};
@@ -32,6 +32,8 @@ pub(super) struct Double {
     pub(super) failing: RefCell<BTreeSet<&'static str>>,
     /// The jobs that can be looked up.
     pub(super) jobs: RefCell<BTreeMap<u64, Value>>,
+    /// The requests of plugins that wait for their responses.
+    pub(super) requests: RefCell<Vec<RpcKey>>,
     pub(super) hook: RefCell<Option<Hook>>,
 }
 
@@ -138,6 +140,19 @@ impl Flux for Rc<Double> {
 
     fn rpc(&self, topic: &str, payload: &Value, _: String) {
         let _ = self.note("rpc", format!("{topic} {payload}"));
+    }
+
+    fn send(&self, key: RpcKey, request: &RpcRequest) -> Result<(), Errno> {
+        self.requests.borrow_mut().push(key);
+        self.note("send", format!("{request:?}"))
+    }
+
+    fn cancel(&self, key: RpcKey) {
+        self.requests.borrow_mut().retain(|known| *known != key);
+    }
+
+    fn send_no_response(&self, topic: &str, payload: &Value) -> Result<(), Errno> {
+        self.note("send_no_response", format!("{topic} {payload}"))
     }
 
     fn kvs_lookup(&self, key: &str) -> Result<Option<String>, KvsError> {

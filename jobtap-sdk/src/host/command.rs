@@ -13,6 +13,7 @@ use super::errors::failure::AsyncError;
 use super::off_thread::blocking::BlockingCommand;
 use super::off_thread::plugin_future::PluginFuture;
 use super::off_thread::process::ProcessCommand;
+use super::off_thread::rpc::RpcCommand;
 use super::outcome::Priority;
 use super::values::event_name::EventName;
 use super::values::exception::Exception;
@@ -76,6 +77,15 @@ pub enum Command {
         status: i32,
         /// Why it failed; if given, a fatal exception with this note is raised.
         failure: Option<String>,
+    },
+    /// Give up a prolog or epilog without finishing it: the job waits for it until the plugin takes it over again.
+    LeaveOpen {
+        /// The job.
+        job: JobId,
+        /// Whether it is a prolog or an epilog.
+        perilog: Perilog,
+        /// The description with which it was started.
+        description: String,
     },
     /// A Slurm prolog or epilog has failed: finish it and handle the failure.
     FailPrep(PrepFailure),
@@ -241,6 +251,8 @@ pub enum Command {
     },
     /// Start or signal a process.
     Process(ProcessCommand),
+    /// Send a request to a service outside of the job manager, or drop its response.
+    Rpc(RpcCommand),
     /// Run work on a thread of the host's, or drop it.
     Blocking(BlockingCommand),
     /// Accept or reject a job for which an asynchronous handler of `job.validate` decides.
@@ -308,6 +320,11 @@ pub enum Command {
         /// The job.
         job: JobId,
         /// The work to do then.
+        work: RemoteWork,
+    },
+    /// Do some work once the commands before this one are carried out, with all that follows from them.
+    Then {
+        /// The work.
         work: RemoteWork,
     },
     /// Write to the manager's log.

@@ -60,6 +60,7 @@ pub use off_thread::process::{LineSink, ProcessAnswer, ProcessCommand, ProcessKe
 pub use off_thread::remote::{
     NoReturn, PluginKey, RemoteCall, RemoteHandle, RemoteQueue, RemoteSink,
 };
+pub use off_thread::rpc::{RpcAnswer, RpcCommand, RpcKey, RpcRequest};
 pub use offers::{
     CALL_OFFERS, CallOffers, Offer, Offers, SERVICE_OFFERS, TOPIC_OFFERS, TopicOffers, call_name,
     topic_named,

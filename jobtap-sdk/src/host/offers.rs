@@ -9,6 +9,7 @@ use super::command::Command;
 use super::errors::call_error::CallError;
 use super::kind::HostKind;
 use super::linked::descriptor::HandlerEntry;
+use super::off_thread::rpc::{RpcCommand, RpcRequest};
 use crate::topic::TopicId;
 
 /// Whether a host serves a topic or a call.
@@ -270,6 +271,14 @@ const NO_END: Offer = Offer::Missing(
      manager",
 );
 
+const NO_RPC: Offer = Offer::Missing(
+    "Slurm has no services that a plugin could send requests to: run a program with `start_process`, or run the \
+     plugin in Flux or in jobtap's manager",
+);
+
+const NO_KVS: Offer =
+    Offer::Missing("Slurm has no KVS: run the plugin in Flux or in jobtap's manager");
+
 const fn call(name: &'static str, flux: Offer, submit: Offer, prep: Offer) -> CallOffers {
     CallOffers { name, offers: Offers { flux, submit, prep } }
 }
@@ -292,6 +301,12 @@ pub const CALL_OFFERS: &[CallOffers] = &[
         Offer::With("in `job.state.cleanup`: it is a part of the job's EpilogSlurmctld"),
     ),
     call("prolog_reopen", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
+    call(
+        "leave_open",
+        FULL,
+        OF_PENDING_JOBS,
+        Offer::Missing("Slurm ends a prolog or epilog with the daemon that runs it"),
+    ),
     call("raise", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
     call("reprioritize", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
     call("reprioritize_all", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
@@ -340,6 +355,16 @@ pub const CALL_OFFERS: &[CallOffers] = &[
              daemon ends",
         ),
     ),
+    call(
+        "then",
+        Offer::With(
+            "events of the job whose handler has asked for it, and what follows from them, may come after it",
+        ),
+        FULL,
+        FULL,
+    ),
+    call("rpc", FULL, NO_RPC, NO_RPC),
+    call("kvs_lookup", FULL, NO_KVS, NO_KVS),
     call("drain", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
     call("retain_resources", NO_PEER, OF_PENDING_JOBS, OF_PENDING_JOBS),
     call(
@@ -361,6 +386,7 @@ fn row_of(method: &str) -> &str {
         "jobspec_update_of" => "jobspec_update",
         "instance_data" => "data",
         "until_ended" => "ended",
+        "rpc_then" | "rpc_no_response" => "rpc",
         method => method,
     }
 }
@@ -394,6 +420,10 @@ pub const fn call_name(command: &Command) -> &'static str {
         Command::SetData { .. } | Command::SetInstanceData { .. } => "data",
         Command::Respond { .. } | Command::Answer { .. } => "answer",
         Command::Process(_) => "start_process",
+        Command::Rpc(RpcCommand::Request { request: RpcRequest::Kvs { .. }, .. }) => "kvs_lookup",
+        Command::Rpc(_) => "rpc",
+        Command::Then { .. } => "then",
+        Command::LeaveOpen { .. } => "leave_open",
         Command::Blocking(_) => "blocking",
         Command::UserMessage { .. } => "user_message",
         Command::StartTimer { .. } | Command::CancelTimer { .. } => "at",
@@ -476,6 +506,8 @@ mod tests {
             include_str!("../plugin/cx/retained.rs"),
             include_str!("../plugin/handler/slurm.rs"),
             include_str!("../plugin/remote/handle.rs"),
+            include_str!("../plugin/remote/rpc.rs"),
+            include_str!("../plugin/remote/then.rs"),
         ];
         let all: Vec<_> = sources.iter().flat_map(|source| methods(source)).collect();
         let mut named = Vec::new();

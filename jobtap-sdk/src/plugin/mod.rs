@@ -49,6 +49,7 @@ pub use handler::update::{Update, Updates};
 pub use remote::bulk::{Bulk, BulkChild, BulkControl, BulkEnd, BulkStop};
 pub use remote::handle::{Ended, OwnsWhatItUses, Remote, SamePlugin, TimedOut};
 pub use remote::process::{Child, Signals};
+pub use remote::rpc::{IsPayload, IsResponse, Rpc};
 pub use remote::timers::Timer;
 
 // Types that also occur in host commands and outcomes, and are therefore defined in `host`.
@@ -60,6 +61,7 @@ pub use crate::host::off_thread::blocking::BlockingError;
 pub use crate::host::off_thread::process::{
     ExitError, OutputLine, Process, ProcessEnd, ProcessError, ProcessResult, Stream,
 };
+pub use crate::host::off_thread::rpc::RpcError;
 pub use crate::host::outcome::{IsPriorityValue, IsScore, Priority};
 pub use crate::host::values::event_name::{EventName, InvalidEventName};
 pub use crate::host::values::exception::{Exception, Severity};

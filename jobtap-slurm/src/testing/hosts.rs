@@ -7,7 +7,7 @@ use jobtap_core::job::{JobId, State, Timestamp, Uid};
 use jobtap_core::jobspec::{Jobspec, JobspecError, path};
 use jobtap_core::plugin::{Process, ProcessEnd};
 use jobtap_core::slurm::{JobDescriptor, JobRecord, NO_VAL, SlurmError};
-use jobtap_core::testing::{HostSetup, Refused, RunError, TestHost, TestJob};
+use jobtap_core::testing::{HostSetup, Refused, RunError, TestHost, TestJob, TestServices};
 use serde_json::{Map, Value};
 
 use super::{TestSlurm, TestSlurmBuilder, lock};
@@ -164,6 +164,10 @@ impl TestHost for TestSlurm {
         let processes = self.recorder.processes.as_ref();
         processes.map(|processes| lock(processes).started().to_vec()).unwrap_or_default()
     }
+
+    fn services(&self) -> TestServices {
+        TestServices::default()
+    }
 }
 
 /// A double of Slurm with a PrEp plugin: each job runs the prologs and epilogs of the controller and of its one
@@ -287,5 +291,9 @@ impl TestHost for TestSlurmPrep {
 
     fn started_processes(&self) -> Vec<Process> {
         self.slurm.started_processes()
+    }
+
+    fn services(&self) -> TestServices {
+        TestServices::default()
     }
 }

@@ -74,6 +74,10 @@ impl Core {
                     timer.abort();
                 }
             }
+            // As a message, so that a long chain of such work doesn't overflow the stack.
+            Command::Then { work } => {
+                self.inbox.send(Message::Remote(RemoteCall { plugin, work }));
+            }
             Command::Spawn(future) => spawn(future),
             Command::PollTook { topic, milliseconds, .. } => {
                 if milliseconds > TIME_BUDGET {

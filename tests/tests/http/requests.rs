@@ -252,3 +252,30 @@ fn a_content_that_is_no_object_is_refused() {
         site.send(&[], "job-list.job-stats", content).ok();
     }
 }
+
+#[test]
+fn a_stream_of_events_has_only_those_that_were_asked_for() {
+    let site = Site::with_token("");
+    let id = site.m.submit("--urgency=hold true");
+    let number: u64 = site.m.field(&id, "id.dec").parse().unwrap();
+    let watch = |only: &[&str]| json!({"id": number, "path": "eventlog", "only": only});
+    let names = |mut stream: Stream| {
+        let events =
+            std::iter::from_fn(move || stream.next()).take_while(|(event, _)| event != "end");
+        let entry = |text: &Value| serde_json::from_str::<Value>(text.as_str().unwrap()).unwrap();
+        let name =
+            |(_, data): (String, Value)| entry(&data["event"])["name"].as_str().unwrap().to_owned();
+        events.map(name).collect::<Vec<_>>()
+    };
+    let wanted = ["exception", "clean", "validate"];
+    // One has both what is stored and what comes later, the other only what is stored.
+    let mut early = site.stream("job-info.eventlog-watch", &watch(&wanted));
+    assert!(early.next().unwrap().1["event"].as_str().unwrap().contains("validate"));
+    site.m.jobtap(&format!("cancel {id}")).ok();
+    assert_eq!(names(early), ["exception", "clean"]);
+    let late = site.stream("job-info.eventlog-watch", &watch(&wanted));
+    assert_eq!(names(late), ["validate", "exception", "clean"]);
+    let many = watch(&["clean"; 33]).to_string();
+    let refused = site.send(&["Accept: text/event-stream"], "job-info.eventlog-watch", &many);
+    assert_eq!(refused.refused(400, EINVAL), "only: at most 32 names of events");
+}

@@ -13,7 +13,9 @@ mod timers;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use jobtap_core::engine::{Cred, Effect, Effects, Engine, Input, Request, TimerId, Write};
+use jobtap_core::engine::{
+    Cred, Effect, Effects, Engine, Gathered, Input, Request, TimerId, Write,
+};
 use jobtap_core::host::{RemoteCall, RemoteSink, panic_text};
 use jobtap_core::job::Timestamp;
 use serde_json::Value;
@@ -234,7 +236,7 @@ pub(super) fn run(
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         loop {
             let first = messages.take(crate::clock::now, |id| Message::Input(Input::Timer(id)));
-            let (turn, end) = one_turn(&mut engine, first, messages, context);
+            let (turn, end) = one_turn(&mut engine, first, messages, context, &mut turns);
             context.pulse.rests();
             turns(turn, end == TurnEnd::Single && messages.is_empty());
             if end == TurnEnd::Stop {
@@ -268,16 +270,17 @@ fn one_turn(
     first: Message,
     messages: &Messages,
     context: &ThreadContext<'_>,
+    turns: &mut impl FnMut(Turn, bool),
 ) -> (Turn, TurnEnd) {
     let (begun, skipped) = crate::clock::now_and_step();
+    let mut turn = Turn::default();
     // Told first: what is taken next may be a timer that became due by seconds that have not passed.
     if let Some(by) = skipped {
-        engine.gather(begun, Input::WentForward { by });
+        gather(engine, begun, Input::WentForward { by }, &mut turn, context, turns);
     }
     // The clock is read once for each message, both for the engine and for the length of the turn: reading it takes a
     // good part of the time of a short message. If the clock is set back meanwhile, `PER_TURN` ends the turn.
     let mut now = begun;
-    let mut turn = Turn::default();
     let mut next = Some(first);
     let mut taken = 0;
     while let Some(message) = next {
@@ -287,7 +290,7 @@ fn one_turn(
         engine.set_watched((context.is_watched)());
         match message {
             Message::Input(input) => {
-                engine.gather(now, input);
+                gather(engine, now, input, &mut turn, context, turns);
                 context.log.write_all(engine.take_log());
             }
             Message::Read(look) => {
@@ -313,6 +316,24 @@ fn one_turn(
     (turn, if taken == 1 { TurnEnd::Single } else { TurnEnd::Several })
 }
 
+/// Lets the engine work for an input. If that is a lot of work, the writes of its first parts are committed while
+/// the engine goes on.
+fn gather(
+    engine: &mut Engine,
+    now: Timestamp,
+    input: Input,
+    turn: &mut Turn,
+    context: &ThreadContext<'_>,
+    turns: &mut impl FnMut(Turn, bool),
+) {
+    let mut gathered = engine.gather(now, input);
+    while gathered == Gathered::Part {
+        turn.add(engine.take_effects(), context.log);
+        turns(turn.split_off(), false);
+        gathered = engine.go_on();
+    }
+}
+
 /// Whether a turn that has `taken` this many messages and `lasted` this many seconds takes one more.
 fn takes_more(taken: usize, lasted: f64, is_commit_idle: &dyn Fn() -> bool) -> bool {
     let awaited = || lasted >= SHORTEST_TURN && is_commit_idle();
@@ -320,6 +341,13 @@ fn takes_more(taken: usize, lasted: f64, is_commit_idle: &dyn Fn() -> bool) -> b
 }
 
 impl Turn {
+    /// Takes what may be durable before the rest of the turn. What is done afterwards stays, since it may be a response
+    /// to all of the turn.
+    fn split_off(&mut self) -> Self {
+        let after = std::mem::take(&mut self.after);
+        std::mem::replace(self, Self { after, ..Self::default() })
+    }
+
     /// Adds effects of the engine. Its log lines are written at once.
     pub(super) fn add(&mut self, effects: Effects, log: &Log) {
         log.write_all(effects.log);
@@ -339,6 +367,16 @@ impl Turn {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_of_a_turn_is_durable_before_anything_is_answered() {
+        let write = Write::PutInstance { key: "key".to_owned(), value: "value".to_owned() };
+        let after = vec![After::Deliver(Box::new(|| ()))];
+        let mut turn = Turn { writes: vec![write], unpublished: 1, after, ..Turn::default() };
+        let part = turn.split_off();
+        assert_eq!((part.writes.len(), part.unpublished, part.after.len()), (1, 1, 0));
+        assert_eq!((turn.writes.len(), turn.unpublished, turn.after.len()), (0, 0, 1));
+    }
 
     #[test]
     fn a_turn_ends_when_it_is_long_or_the_committing_thread_waits_for_it() {

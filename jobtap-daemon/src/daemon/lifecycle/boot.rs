@@ -30,6 +30,7 @@ use crate::daemon::log::Log;
 use crate::daemon::node_commands::NodeCommands;
 use crate::daemon::plugin_threads::blocking::BlockingThreads;
 use crate::daemon::plugin_threads::futures::FutureThreads;
+use crate::daemon::plugin_threads::requests::PluginRequests;
 use crate::daemon::records::Records;
 use crate::daemon::request_parts::{RequestParts, ShutdownRequest};
 use crate::daemon::resources::{self, Inventory, ResourceError};
@@ -53,6 +54,8 @@ pub(super) struct PluginRuntime {
     pub plugins: tokio::runtime::Handle,
     /// The processes.
     pub processes: Processes,
+    /// The way of their requests to services.
+    pub requests: PluginRequests,
 }
 
 /// The addresses of the manager.
@@ -115,6 +118,7 @@ pub(super) fn start_threads(
         futures: FutureThreads::new(plugin_runtime.plugins.clone(), Arc::clone(&log))?,
         runtime: plugin_runtime.plugins,
         processes: plugin_runtime.processes,
+        requests: plugin_runtime.requests,
         blocking,
         failure,
     };
@@ -183,6 +187,7 @@ pub(super) fn start_threads(
         restart: Notify::new(),
         shutdown: ShutdownRequest::default(),
         attributes,
+        added: Arc::default(),
         commands,
     };
     Ok((thread, Arc::new(parts)))

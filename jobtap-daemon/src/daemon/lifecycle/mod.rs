@@ -28,6 +28,8 @@ use super::config::current::ConfigCall;
 use super::config::http::HttpSettings;
 use super::engine::answered;
 use super::http::HttpListener;
+use super::plugin_requests;
+use super::plugin_threads::requests::PluginRequests;
 use super::request_parts::RequestParts;
 use super::resources::ResourceError;
 use super::server;
@@ -53,6 +55,7 @@ pub struct Daemon {
     uri: String,
     parts: Arc<RequestParts>,
     server: tokio::task::JoinHandle<()>,
+    requests: tokio::task::JoinHandle<()>,
     http: Option<tokio::task::JoinHandle<()>>,
     engine: JoinHandle<()>,
     failed: watch::Receiver<Option<String>>,
@@ -70,11 +73,16 @@ impl Daemon {
 
     fn start_all(options: Options) -> Result<Self, StartError> {
         let uri = uri::of_path(&options.socket);
-        let room = OpenFiles::of_this_process().connections();
+        let open_files = OpenFiles::of_this_process();
+        let room = match &options.nodes {
+            Some(nodes) => open_files.connections_beside(nodes.size),
+            None => open_files.connections(),
+        };
         let (failure, failed) = Failure::new();
         let (plugins, stop_plugins) = plugin_runtime()?;
         let processes = Processes::start(&plugins, &uri);
-        let runs = PluginRuntime { plugins, processes: processes.clone() };
+        let (requests, requested) = PluginRequests::new();
+        let runs = PluginRuntime { plugins, processes: processes.clone(), requests };
         // First, since a manager that can't listen where it is told to must not start. Clients wait until it is ready.
         let http = HttpSettings::read(&options.config)
             .and_then(|settings| settings.as_ref().map(HttpListener::open).transpose())?;
@@ -87,12 +95,14 @@ impl Daemon {
         let listener =
             opened.map_err(|reason| StartError::Socket { path: options.socket.clone(), reason })?;
         let for_http = if http.is_some() { room / 8 } else { 0 };
+        let requests = tokio::spawn(plugin_requests::serve(requested, Arc::clone(&parts)));
         let server = tokio::spawn(server::serve(listener, Arc::clone(&parts), room - for_http));
         let http = http.map(|http| tokio::spawn(http.serve(Arc::clone(&parts), for_http)));
         Ok(Self {
             uri,
             parts,
             server,
+            requests,
             http,
             engine: thread,
             failed,
@@ -234,7 +244,7 @@ impl Daemon {
 
     /// Stops everything. `for_good` says that no manager will come back for the jobs.
     async fn stop(self, for_good: bool) -> (Options, Arc<RequestParts>) {
-        let Self { parts, server, http, engine, options, processes, .. } = self;
+        let Self { parts, server, requests, http, engine, options, processes, .. } = self;
         remove_socket(&options.socket);
         parts.audit.finish(Cred { userid: parts.owner, owner: true });
         parts.engine.stop();
@@ -255,9 +265,9 @@ impl Daemon {
         for _ in 0..LAST_WORDS {
             tokio::task::yield_now().await;
         }
-        for listener in std::iter::once(server).chain(http) {
-            listener.abort();
-            let _ = listener.await;
+        for task in [server, requests].into_iter().chain(http) {
+            task.abort();
+            let _ = task.await;
         }
         parts.execution.close(for_good);
         (options, parts)

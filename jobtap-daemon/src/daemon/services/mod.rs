@@ -22,6 +22,7 @@ mod log;
 mod plugin;
 mod queue;
 mod resource;
+mod service;
 #[cfg(test)]
 mod tests;
 
@@ -44,6 +45,8 @@ use crate::rpc::{RpcError, payload, services};
 
 /// Services with this prefix that have no row belong to plugins.
 const PLUGIN_SERVICE_PREFIX: &str = "job-manager.";
+/// The name under which requests to the services of programs are counted.
+const PROGRAMS: &str = "service.";
 
 /// A request that its client may send.
 pub(super) struct Admitted {
@@ -73,7 +76,10 @@ pub(super) fn admit(
     topic: &str,
     body: Body,
 ) -> Result<Admitted, RpcError> {
-    let row = Row::of_topic(topic)?;
+    let row = match Row::of_topic(topic) {
+        Err(_) if parts.added.has(topic) => &*OF_PROGRAMS,
+        row => row?,
+    };
     row.received.fetch_add(1, Ordering::Relaxed);
     row.check(cred, parts.privacy.is_hidden_from(cred, claim))?;
     let decoded = (row.decode)(topic, body)?;
@@ -103,10 +109,10 @@ pub(super) fn is_for_readers(topic: &str) -> bool {
 }
 
 /// How many requests each service has received, by its topic. Services of plugins without a row are counted together,
-/// as `job-manager.`.
+/// as `job-manager.`, and those of programs as `service.`.
 #[cfg(feature = "http")]
 pub(super) fn received() -> Vec<(&'static str, u64)> {
-    let all = TABLE.values().chain(std::iter::once(&*ANY_PLUGIN));
+    let all = TABLE.values().chain([&*ANY_PLUGIN, &*OF_PROGRAMS]);
     let mut counts: Vec<_> =
         all.map(|row| (row.topic, row.received.load(Ordering::Relaxed))).collect();
     counts.sort_unstable();
@@ -167,6 +173,26 @@ impl Row {
         }
     }
 
+    /// The row of all services that programs have added.
+    fn of_programs() -> Self {
+        Self {
+            topic: PROGRAMS,
+            access: Access::Owner,
+            responses: Responses::Late,
+            large: false,
+            decode: |topic, body| {
+                let (topic, payload) = (topic.to_owned(), whole(topic, &body)?);
+                Ok(Box::new(service::ToProgram { topic, payload }))
+            },
+            received: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether topics that begin with this word are those of the manager.
+    fn is_of_manager(service: &str) -> bool {
+        TABLE.keys().any(|topic| topic.split_once('.').is_some_and(|(name, _)| name == service))
+    }
+
     fn of_topic(topic: &str) -> Result<&'static Self, RpcError> {
         match TABLE.get(topic) {
             Some(row) => Ok(row),
@@ -193,6 +219,8 @@ fn whole(topic: &str, body: &Body) -> Result<Value, RpcError> {
     serde_json::from_str(body.json()?.get())
         .map_err(|error| RpcError::proto(format!("{topic}: {error}")))
 }
+
+static OF_PROGRAMS: LazyLock<Row> = LazyLock::new(Row::of_programs);
 
 static ANY_PLUGIN: LazyLock<Row> = LazyLock::new(Row::of_any_plugin);
 

@@ -105,6 +105,24 @@ fn only_the_owner_runs_commands_on_nodes() {
 }
 
 #[test]
+fn only_the_owner_adds_a_service_or_asks_one_of_a_program() {
+    for (topic, payload) in [
+        ("service.add", json!({"service": "storage"})),
+        ("service.respond", json!({"to": 7, "payload": {}})),
+    ] {
+        let error = refusal(topic, &payload, GUEST);
+        assert_eq!(error, RpcError::new(EPERM, "Request requires owner credentials"), "{topic}");
+        assert!(admit(topic, &payload, OWNER).is_ok(), "{topic}");
+    }
+    assert!(OF_PROGRAMS.check(GUEST, false).is_err() && OF_PROGRAMS.check(OWNER, false).is_ok());
+    // A program can't take the place of the manager, nor that of a plugin.
+    for name in ["job-manager", "job-list", "kvs", "service"] {
+        assert!(Row::is_of_manager(name), "{name}");
+    }
+    assert!(!Row::is_of_manager("storage"));
+}
+
+#[test]
 fn statistics_of_all_jobs_are_refused_where_jobs_are_hidden() {
     for topic in [
         "job-manager.stats-get",

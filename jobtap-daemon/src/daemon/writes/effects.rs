@@ -14,6 +14,7 @@ use crate::daemon::execution::Execution;
 use crate::daemon::failure::Failure;
 use crate::daemon::plugin_threads::blocking::BlockingThreads;
 use crate::daemon::plugin_threads::futures::FutureThreads;
+use crate::daemon::plugin_threads::requests::PluginRequests;
 use crate::daemon::records::Records;
 use crate::daemon::watchers::hub::Hub;
 use crate::daemon::watchers::journal::JournalWatchers;
@@ -38,6 +39,8 @@ pub(in crate::daemon) struct Effector {
     pub futures: FutureThreads,
     /// The processes of plugins.
     pub processes: Processes,
+    /// The requests of plugins to services.
+    pub requests: PluginRequests,
     /// The threads for work of plugins that computes for long.
     pub blocking: BlockingThreads,
     /// Where a failure to make something durable is reported.
@@ -62,6 +65,7 @@ impl Effector {
             Effect::Reply { to, result } => self.engine.replies().finish(to, result),
             Effect::Respond { to, payload } => self.engine.replies().respond(to, payload),
             Effect::Process { plugin, command } => self.processes.send(plugin, *command),
+            Effect::Rpc { plugin, command } => self.requests.send(plugin, command),
             Effect::Blocking { plugin, command } => {
                 if matches!(command, BlockingCommand::DropAll) {
                     self.futures.remove(plugin);

@@ -70,6 +70,11 @@ pub struct Watch {
     /// Whether the lines come as [`Event::events`], many in one response.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
     pub batch: bool,
+    /// The names of the events to send, at most [`MOST_NAMES`](Self::MOST_NAMES); all if it is empty. A client that only
+    /// waits for the ends of many jobs needs no other events of them. It has no effect on `guest.output` and
+    /// `guest.input`.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    pub only: Vec<String>,
 }
 
 impl Watch {
@@ -77,6 +82,13 @@ impl Watch {
     pub const WAITCREATE: u64 = 1;
     /// In `flags`: send an empty response after the lines that already exist.
     pub const INITIAL_SENTINEL: u64 = 2;
+    /// The maximum number of names in `only`, with which each event is compared.
+    pub const MOST_NAMES: usize = 32;
+
+    /// A request for all events of a log, one in each response.
+    pub fn new(id: JobId, path: &str, flags: u64) -> Self {
+        Self { id, path: path.to_owned(), flags, batch: false, only: Vec::new() }
+    }
 }
 
 /// One response to [`Watch`].

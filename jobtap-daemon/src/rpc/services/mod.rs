@@ -22,6 +22,7 @@ pub mod log;
 pub mod plugin;
 pub mod queue;
 pub mod resource;
+pub mod service;
 
 use jobtap_core::engine::ShadowReport;
 use jobtap_core::job::JobId;
@@ -190,6 +191,9 @@ services! { each_service:
     "rexec.exec":                  exec::Exec => exec::Happened, Owner, Stream + large;
     "rexec.write":                 exec::Write => Done, Owner, Short;
     "rexec.kill":                  exec::Kill => Done, Owner, Short;
+
+    "service.add":                 service::Add => service::ServiceRequest, Owner, Stream;
+    "service.respond":             service::Respond => Done, Owner, Short + large;
 
     "log.append":                  log::Append => Done, Owner, Short;
     "log.dmesg":                   log::Dmesg => log::Shown, Owner, LongOrStream;

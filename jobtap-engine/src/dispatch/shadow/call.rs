@@ -152,6 +152,11 @@ fn keep(core: &mut Core, key: PluginKey, command: Command) {
             return;
         }
         Command::CancelTimer { key: timer } => return core.timers.stop_plugin_timer(timer),
+        // By the agenda, so that work that asks for further work needs no machine stack.
+        Command::Then { .. } => {
+            let queued = vec![Queued { plugin: key, command }];
+            return core.turn.agenda.push_commands("later", queued);
+        }
         Command::NotifyAtJobEnd { job, work } => return async_work::at_end(core, key, job, work),
         Command::Log { level, text } => {
             return log(&mut core.turn.effects, &core.plugins.shadows, key, level, &text);

@@ -4,3 +4,4 @@ pub(crate) mod blocking;
 pub(super) mod plugin_future;
 pub(crate) mod process;
 pub(super) mod remote;
+pub(crate) mod rpc;

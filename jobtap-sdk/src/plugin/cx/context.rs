@@ -886,6 +886,35 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.reopen(job.job_id(), Perilog::Epilog, description.into())
     }
 
+    /// Gives up a prolog or epilog without finishing it, so that it stays open, and the job keeps waiting, when this
+    /// plugin is removed: another load of the plugin takes it over by [`prolog_reopen`](Self::prolog_reopen) or
+    /// [`epilog_reopen`](Self::epilog_reopen), in `job.new`. If none does, the job waits until jobtap's manager is started
+    /// again, which fails it; in Flux it waits until a plugin takes it over.
+    ///
+    /// Call it in `unload`: what a removed plugin has open there otherwise fails. A plugin in C leaves its prologs open,
+    /// too.
+    ///
+    /// **Hosts**: jobtap's manager, Flux.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// # #[derive(Default)]
+    /// # struct Gate { open: Vec<Token> }
+    /// # #[jobtap_plugin(name = "gate")]
+    /// # impl Gate {
+    /// #[on("unload")]
+    /// fn unload(&mut self, cx: Cx<'_, Unload>) {
+    ///     for token in self.open.drain(..) {
+    ///         cx.leave_open(token);
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub fn leave_open(&self, token: Token) {
+        let (job, perilog, description) = token.into_parts();
+        self.host().push(Command::LeaveOpen { job, perilog, description });
+    }
+
     fn reopen(&self, job: JobId, perilog: Perilog, name: String) -> Result<Token, CallError> {
         let description = name.clone();
         self.host().call(Command::TakeOver { job, perilog, description })?;

@@ -14,7 +14,8 @@ use crate::job::JobId;
 /// finish it with [`finish`](Token::finish). Dropping it finishes the prolog or epilog with status 1
 /// and a fatal exception on the job.
 ///
-/// When a plugin is removed, the host finishes its open prologs and epilogs in the same way. After a
+/// When a plugin is removed, the host finishes its open prologs and epilogs in the same way, unless the plugin
+/// [leaves them open](crate::plugin::Cx::leave_open). After a
 /// restart of the manager the plugin takes over those that were open: in `job.new`, with
 /// [`Cx::prolog_reopen`](crate::plugin::Cx::prolog_reopen) or
 /// [`Cx::epilog_reopen`](crate::plugin::Cx::epilog_reopen). The host finishes the others.
@@ -93,6 +94,12 @@ impl Token {
     /// `prolog` or `epilog` and this note.
     pub fn fail(mut self, note: impl Into<String>) {
         self.end(1, Some(note.into()));
+    }
+
+    /// Takes the prolog or epilog out of the token, which then doesn't finish it.
+    pub(super) fn into_parts(mut self) -> (JobId, Perilog, String) {
+        self.open = false;
+        (self.job, self.kind, std::mem::take(&mut self.description))
     }
 
     fn end(&mut self, status: i32, failure: Option<String>) {

@@ -170,6 +170,41 @@ impl<P: 'static> Remote<P> {
         self.handle.wait(receiver).await.map_err(|_| Gone)
     }
 
+    /// Writes a line to the manager's log where there is no `Cx`: in `#[init]`, on a thread, in a future. In a handler,
+    /// use [`Cx::log`](crate::plugin::Cx::log); in `unload` nothing else is written any more.
+    ///
+    /// ```
+    /// use jobtap_core::prelude::*;
+    /// # use jobtap_core::testing::TestManager;
+    ///
+    /// struct Epilogs;
+    ///
+    /// #[derive(Default, Deserialize, JsonSchema)]
+    /// #[serde(default)]
+    /// struct Settings {
+    ///     timeout: f64,
+    /// }
+    ///
+    /// #[jobtap_plugin(name = "epilogs")]
+    /// impl Epilogs {
+    ///     #[init]
+    ///     fn new(settings: Conf<Settings>, remote: Remote<Self>) -> Self {
+    ///         remote.log(Level::Info, format!("timeout = {:.3}s", settings.timeout));
+    ///         Self
+    ///     }
+    /// #
+    /// #     #[on("job.state.priority")]
+    /// #     fn priority(&self) -> Priority {
+    /// #         Priority::new(1)
+    /// #     }
+    /// }
+    /// # let m = TestManager::new().plugin::<Epilogs>().start();
+    /// # m.assert_logged("epilogs: timeout = 0.000s");
+    /// ```
+    pub fn log(&self, level: Level, text: impl Into<String>) {
+        self.handle.commands(vec![Command::Log { level, text: text.into() }]);
+    }
+
     /// Starts a future off the manager's thread, after the changes of the current callback are durable. It brings
     /// its results back with [`run`](Remote::run). No job waits for it: a job waits for an asynchronous handler, or
     /// for a [`Token`](crate::plugin::Token).

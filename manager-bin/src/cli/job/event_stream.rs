@@ -32,8 +32,20 @@ impl EventStream {
         waitcreate: bool,
     ) -> Result<Self, RpcError> {
         let flags = if waitcreate { Watch::WAITCREATE } else { 0 };
-        let request = Watch { id, path: path.to_owned(), flags, batch: false };
-        let stream = match path {
+        Self::open_request(client, Watch::new(id, path, flags)).await
+    }
+
+    /// Watches a job's main eventlog. Only events with these names are sent; an empty list means all events.
+    pub(in crate::cli) async fn open_only(
+        client: &Client,
+        id: JobId,
+        only: Vec<String>,
+    ) -> Result<Self, RpcError> {
+        Self::open_request(client, Watch { only, ..Watch::new(id, "eventlog", 0) }).await
+    }
+
+    async fn open_request(client: &Client, request: Watch) -> Result<Self, RpcError> {
+        let stream = match request.path.as_str() {
             // These logs may be long.
             "guest.output" | "guest.input" => client.stream(request).await?,
             // Commands that watch a job send other requests meanwhile.
@@ -49,7 +61,7 @@ impl EventStream {
         path: &str,
     ) -> Result<Self, RpcError> {
         let flags = Watch::INITIAL_SENTINEL;
-        let request = Watch { id, path: path.to_owned(), flags, batch: false };
+        let request = Watch::new(id, path, flags);
         Ok(Self { stream: client.stream(request).await? })
     }
 

@@ -60,7 +60,7 @@ pub(super) async fn run(client: &Client, args: &InfoArgs) -> Result<u8, CliError
 /// Prints what a log contains now, line by line, since it may be long.
 async fn print_log(client: &Client, id: JobId, key: &str) -> Result<u8, CliError> {
     let flags = Watch::INITIAL_SENTINEL;
-    let mut lines = client.stream(Watch { id, path: key.to_owned(), flags, batch: false }).await?;
+    let mut lines = client.stream(Watch::new(id, key, flags)).await?;
     let mut found = false;
     while let Some(line) = lines.next().await {
         let line = line?.event;

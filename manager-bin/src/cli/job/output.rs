@@ -119,7 +119,7 @@ impl OutputStream {
         sentinel: bool,
     ) -> Result<Self, RpcError> {
         let flags = if sentinel { Watch::INITIAL_SENTINEL } else { 0 };
-        let request = Watch { id, path: OUTPUT.to_owned(), flags, batch: true };
+        let request = Watch { batch: true, ..Watch::new(id, OUTPUT, flags) };
         client.lines(request).await.map(Self)
     }
 

@@ -69,6 +69,18 @@ impl Wait {
         }
     }
 
+    /// The events of the main eventlog that are needed; an empty list stands for all. With thousands of jobs, handling
+    /// every event would take a good part of the time that the jobs take.
+    fn needed_events(&self) -> Vec<String> {
+        if self.verbose > 0 || self.progress.is_some() {
+            return Vec::new();
+        }
+        let ends = [Name::Exception, Name::Finish, Name::Clean].map(|name| name.to_string());
+        let start = self.last_of_execution().map(|_| Name::Start.to_string());
+        let event = (!self.exec).then(|| self.event.clone());
+        ends.into_iter().chain(start).chain(event).collect()
+    }
+
     /// The same, with a progress bar for the jobs.
     pub(in crate::cli) fn with_progress(self, progress: Option<Progress>) -> Self {
         Self { progress, ..self }
@@ -128,7 +140,7 @@ async fn wait_for_event(
     wait: &Wait,
     sinks: &Sinks,
 ) -> Result<u8, CliError> {
-    let mut events = EventStream::open(client, id, "eventlog", false).await?;
+    let mut events = EventStream::open_only(client, id, wait.needed_events()).await?;
     let mut finish = Finish::default();
     let mut first = None;
     while let Some(event) = events.next().await {

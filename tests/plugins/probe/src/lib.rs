@@ -15,6 +15,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use jobtap_core::prelude::*;
+use serde_json::Value;
 
 pub use slurm::SlurmProbe;
 
@@ -54,6 +55,14 @@ pub struct Probe {
     color: String,
     /// The number of configurations that the plugin has seen.
     shown: u32,
+}
+
+/// What the plugin asks another service.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Ask {
+    Topic { topic: String, payload: Value },
+    Key { key: String },
 }
 
 #[derive(Debug, Serialize)]
@@ -201,6 +210,19 @@ impl Probe {
             answers.send(&n)?;
         }
         Ok(())
+    }
+
+    /// Sends a request to another service, or reads a key.
+    #[service("ask")]
+    async fn ask(request: Request<Ask>, remote: Remote<Self>) -> Result<Value, ServiceError> {
+        let answer = match request.into_inner() {
+            Ask::Topic { topic, payload } => remote.rpc(topic, &payload).await,
+            Ask::Key { key } => remote.kvs_lookup(key).await,
+        };
+        answer.map_err(|error| match error {
+            RpcError::Refused { error, .. } => error,
+            error => ServiceError::invalid(error.to_string()),
+        })
     }
 
     /// Runs a shell script and returns its exit status.

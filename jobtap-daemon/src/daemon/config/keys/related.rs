@@ -96,8 +96,8 @@ pub(super) const TABLES: &[Table] = &[
         name: "accounting",
         by: By::Flux("flux-accounting-guide"),
         content: Idle {
-            why: "priorities don't come from flux-accounting here: load a plugin that computes them, such as \
-                  `fairshare`",
+            why: "priorities come from a plugin: build the manager with `plugins/mf-priority` to use \
+                  flux-accounting's data, or load one such as `fairshare`",
             keys: &["factor-weights", "queue-priorities"],
         },
     },
@@ -112,13 +112,16 @@ pub(super) const TABLES: &[Table] = &[
     Table {
         name: "rabbit",
         by: By::Flux("flux-config-rabbit"),
-        content: Idle { why: "there is no plugin for rabbits here", keys: &[] },
+        content: Idle {
+            why: "`plugins/dws` has no settings in it: its service knows which rabbits there are",
+            keys: &[],
+        },
     },
     Table {
         name: "cray-slingshot",
         by: By::Flux("flux-config-cray-slingshot"),
         content: Idle {
-            why: "there is no plugin for Slingshot here, so jobs get no VNIs of their own",
+            why: "jobs get VNIs in a manager that is built with `plugins/cray-slingshot`",
             keys: &["cxi-enable", "vnis-per-job", "vni-pool", "vni-reserve-fatal"],
         },
     },

@@ -2,6 +2,7 @@
 
 mod merge;
 
+use std::borrow::Cow;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use jobtap_core::engine::{Cred, JobLog};
 use jobtap_core::eventlog::Name;
 use jobtap_core::job::JobId;
+use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
@@ -47,6 +49,8 @@ pub(in crate::daemon) struct EventlogWatch {
     sentinel: bool,
     /// Whether many lines come in one response.
     batch: bool,
+    /// The names of the events that the client wants; all if it is empty.
+    only: Vec<String>,
 }
 
 /// The eventlogs that can be watched.
@@ -76,7 +80,8 @@ impl From<wire::Watch> for EventlogWatch {
         let flag = |flag| request.flags & flag != 0;
         let waitcreate = flag(wire::Watch::WAITCREATE);
         let sentinel = flag(wire::Watch::INITIAL_SENTINEL);
-        Self { id: request.id, path, waitcreate, sentinel, batch: request.batch }
+        let wire::Watch { id, batch, only, .. } = request;
+        Self { id, path, waitcreate, sentinel, batch, only }
     }
 }
 
@@ -89,6 +94,8 @@ struct Watcher<'a, S> {
     sink: &'a S,
     /// Whether many lines are sent in one response.
     batch: bool,
+    /// The names of the events that are sent; all if it is empty.
+    only: &'a [String],
     /// Whether a response without a line has yet to follow the lines that existed already.
     sentinel_due: bool,
 }
@@ -117,7 +124,8 @@ pub(in crate::daemon) async fn serve<S: Sink>(
         return error;
     }
     let EventlogWatch { id, batch, sentinel: sentinel_due, .. } = *request;
-    let mut watcher = Watcher { id, cred, records, events, sink, batch, sentinel_due };
+    let only = &request.only;
+    let mut watcher = Watcher { id, cred, records, events, sink, batch, only, sentinel_due };
     match watcher.run(request).await {
         Ok(()) => RpcError::new(ENODATA, ""),
         Err(error) => error,
@@ -163,8 +171,11 @@ impl<S: Sink> Watcher<'_, S> {
                 return self.missing();
             }
             for line in position.take_new(stored.as_deref().unwrap_or_default()) {
-                self.show(line).await?;
-                over = over || ends(log, line);
+                let name = name_of(line);
+                if self.wants(&name) {
+                    self.show(line).await?;
+                }
+                over = over || ends(log, &name);
             }
             self.sentinel().await?;
             if over {
@@ -190,9 +201,10 @@ impl<S: Sink> Watcher<'_, S> {
                     Step::Seen => {}
                     Step::Behind => return Ok(Live::Behind { over: false }),
                     Step::Show => {
-                        let line = event.entry.encode();
-                        self.show(&line).await?;
-                        if ends(log, &line) {
+                        if self.wants(&event.entry.name) {
+                            self.show(&event.entry.encode()).await?;
+                        }
+                        if ends(log, &event.entry.name) {
                             return Ok(Live::Over);
                         }
                     }
@@ -278,6 +290,11 @@ impl<S: Sink> Watcher<'_, S> {
         Ok(self.records.main_log_for(self.id, self.cred)?.is_inactive())
     }
 
+    /// Whether the client wants the events of this name.
+    fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|wanted| wanted == name)
+    }
+
     /// Sends lines, each of which is JSON.
     async fn show_all(&self, lines: &str) -> Result<(), RpcError> {
         if self.batch {
@@ -328,15 +345,22 @@ fn ended() -> RpcError {
     crate::daemon::engine::replies::shutting_down()
 }
 
-/// Whether this line is the last one of its log.
-fn ends(log: JobLog, line: &str) -> bool {
-    let name = match log {
+/// The name of the event in a line; empty if the line has none.
+fn name_of(line: &str) -> Cow<'_, str> {
+    #[derive(Default, Deserialize)]
+    struct Named<'a> {
+        #[serde(borrow)]
+        name: Cow<'a, str>,
+    }
+    serde_json::from_str::<Named<'_>>(line).unwrap_or_default().name
+}
+
+/// Whether the event of this name is the last one of its log.
+fn ends(log: JobLog, name: &str) -> bool {
+    name == match log {
         JobLog::Main => &*Name::Clean,
         JobLog::Exec => "done",
-    };
-    line.contains(name)
-        && serde_json::from_str::<Value>(line)
-            .is_ok_and(|event| event.get("name").and_then(Value::as_str) == Some(name))
+    }
 }
 
 /// Reads a growing file by whole lines. The file is open only while it is read, since more clients may wait
@@ -416,11 +440,7 @@ mod tests {
 
     #[test]
     fn the_watched_paths_are_those_of_flux() {
-        let path = |name: &str| {
-            let id = JobId::new(1);
-            let request = wire::Watch { id, path: name.to_owned(), flags: 0, batch: false };
-            EventlogWatch::from(request).path
-        };
+        let path = |name: &str| EventlogWatch::from(wire::Watch::new(JobId::new(1), name, 0)).path;
         assert_eq!(path("eventlog"), Path::Main);
         assert_eq!(path("guest.exec.eventlog"), Path::Exec);
         assert_eq!(path("guest.output"), Path::Output);

@@ -4,6 +4,7 @@ mod lookup;
 
 use super::handle::{Context, Handle, PendingResponse, written};
 use crate::rpc::RpcError;
+use crate::rpc::errno::EINVAL;
 use crate::rpc::service::Service;
 use crate::rpc::services::job_info::{Lookup, Watch};
 
@@ -21,6 +22,10 @@ impl Handle for Watch {
         if !context.streaming {
             let text = format!("{} requires streaming RPC flag", Self::TOPIC);
             return Err(RpcError::proto(text));
+        }
+        if self.only.len() > Self::MOST_NAMES {
+            let text = format!("only: at most {} names of events", Self::MOST_NAMES);
+            return Err(RpcError::new(EINVAL, text));
         }
         Ok(PendingResponse::Eventlog(self.into()))
     }
