@@ -32,6 +32,7 @@ chapters! {
     introduction = "introduction.md";
     first_plugin = "first-plugin.md";
     moving_from_mf_priority = "moving-from-mf-priority.md";
+    four_plugins = "four-plugins.md";
     topics = "topics.md";
     topics_table = "topics-table.md";
     handlers = "handlers.md";

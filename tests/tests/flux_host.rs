@@ -39,6 +39,7 @@ fn file(plugins: &[&str]) -> PathBuf {
         ("mf-priority", "plugins/mf-priority"),
         ("cray-pmi-bootstrap", "plugins/cray-pmi-bootstrap"),
         ("cray-slingshot", "plugins/cray-slingshot"),
+        ("dws", "plugins/dws"),
     ];
     let mut manifest = format!(
         "[package]\nname = \"wrapper-{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
@@ -725,6 +726,144 @@ flux cancel --all
     printed.complains("error parsing cray-slingshot shell options: Expected integer, got string");
     printed.has(r#"{"vnis":[],"empty-reason":"disabled by user request"}"#);
     printed.has(&format!("reload: 1\n{all}\n[11998,11999]\n"));
+}
+
+/// A program that plays flux-coral2's service: it does what its arguments don't tell it to refuse.
+const DWS: &str = r#"
+import sys
+import flux
+from flux.constants import FLUX_MSGTYPE_REQUEST, FLUX_NODEID_ANY, FLUX_RPC_NORESPONSE
+
+modes = sys.argv[1:]
+handle = flux.Flux()
+
+def tell(name, payload):
+    handle.rpc("job-manager.dws." + name, payload, FLUX_NODEID_ANY, FLUX_RPC_NORESPONSE)
+
+def answer(step, message):
+    print(step, message.payload.get("jobid"), flush=True)
+    refused = step + "-fail" in modes
+    reply = {"success": False, "errstr": step + " is refused"} if refused else {"success": True}
+    if step not in ("teardown", "abort"):
+        handle.respond(message, reply)
+    return not refused
+
+def create(h, t, message, _):
+    if answer("create", message):
+        sent = message.payload
+        update = {"id": sent["jobid"], "resources": sent["resources"], "exclude": None}
+        if "exclude" in modes:
+            update["exclude"] = {"not": [{"properties": ["rabbit-1"]}]}
+        if "bad-rpc" in modes:
+            del update["resources"]
+        tell("resource-update", update)
+
+def setup(h, t, message, _):
+    if answer("setup", message) and "setup-hang" not in modes:
+        assert message.payload["R"]["execution"]["R_lite"]
+        tell("prolog-remove", {"id": message.payload["jobid"], "variables": {"DW": "/mnt/1"}})
+
+def post_run(h, t, message, _):
+    if answer("post_run", message) and "post_run-hang" not in modes:
+        tell("epilog-remove", {"id": message.payload["jobid"]})
+
+def teardown(h, t, message, _):
+    answer("teardown", message)
+    tell("epilog-remove", {"id": message.payload["jobid"]})
+
+def abort(h, t, message, _):
+    answer("abort", message)
+
+watchers = []
+for name, call in [("create", create), ("setup", setup), ("post_run", post_run),
+                   ("teardown", teardown), ("abort", abort)]:
+    watcher = handle.msg_watcher_create(call, FLUX_MSGTYPE_REQUEST, "dws." + name)
+    watcher.start()
+    watchers.append(watcher)
+handle.service_register("dws").get()
+open("ready", "w").close()
+handle.reactor_run()
+"#;
+
+#[test]
+fn flux_coral2s_plugin_holds_jobs_for_a_service() {
+    let Some(place) = Place::new(&[&["dws"]]) else { return };
+    std::fs::write(place.path("dws.py"), DWS).unwrap();
+    let script = r##"
+flux jobtap load ./dws.so
+flux jobtap remove dws.so
+flux jobtap load ./dws.so epilog-timeout=-1.0
+flux dmesg | grep -o 'dws: .*'
+submit() { flux submit --setattr=system.dw='"#DW jobdw"' "$@"; }
+events() { flux job wait-event -t 20 $1 clean >/dev/null; flux job eventlog $1 | awk '$2 != "release" { print $2 }' | paste -sd' '; }
+status() { flux job eventlog $1 | grep -o "$2 .*status=[0-9]*" | grep -o 'status=.*'; }
+serve() { rm -f ready; flux python dws.py "$@" & service=$!; until [ -e ready ]; do sleep 0.1; done; }
+leave() { kill $service; wait $service; }
+absent=$(submit true)
+echo "absent: $(events $absent)"
+flux job eventlog $absent | grep exception
+serve exclude
+all=$(submit --requires=-none true)
+echo "all: $(events $all)"
+flux job eventlog $all | grep -o 'jobspec-update.*'
+flux job eventlog $all | grep -o 'dws_environment.*'
+leave
+serve create-fail post_run-hang
+refused=$(submit true)
+flux job wait-event -t 20 $refused epilog-start >/dev/null
+flux job raise --type=dws-epilog-timeout $refused
+echo "refused: $(events $refused)"
+leave
+serve setup-fail
+unmounted=$(submit true)
+echo "unmounted: $(events $unmounted), $(status $unmounted prolog-finish)"
+leave
+serve post_run-fail
+uncopied=$(submit true)
+echo "uncopied: $(events $uncopied), $(status $uncopied epilog-finish)"
+leave
+serve bad-rpc
+malformed=$(submit true)
+echo "malformed: $(events $malformed)"
+flux job eventlog $malformed | grep -c 'received malformed dws.resource-update RPC'
+leave
+serve setup-hang
+kept=$(submit sleep 100)
+flux job wait-event -t 20 $kept prolog-start >/dev/null
+sleep 0.3
+flux jobtap remove dws.so
+flux jobtap load ./dws.so epilog-timeout=0.3
+flux cancel $kept
+echo "kept: $(events $kept), $(status $kept prolog-finish), $(status $kept epilog-finish)"
+leave
+serve post_run-hang
+late=$(submit true)
+echo "late: $(events $late), $(status $late epilog-finish)"
+flux job eventlog $late | grep -o 'note="DWS epilog timed out"'
+leave || true
+"##;
+    let printed = place.run(script);
+    printed.has("dws: failed to unpack config: ").has("dws: epilog timeout = 0.000s");
+    printed.has("dws: epilog timeout = -1.000s");
+    let failed = "submit validate dependency-add exception epilog-start";
+    printed.has(&format!("absent: {failed} exception epilog-finish clean"));
+    printed.has("dws.create RPC could not be sent. Admins: is the flux-coral2-dws service loaded?");
+    printed.has("note=\"DWS workflow interactions failed: Failed to send dws.post_run RPC\"");
+    let prepared = "submit validate dependency-add jobspec-update dependency-remove depend priority alloc prolog-start";
+    let ran = format!("{prepared} dws_environment prolog-finish start finish epilog-start");
+    printed.has(&format!("all: {ran} epilog-finish free clean"));
+    printed
+        .has(r#"attributes.system.constraints={"and":[{"not":[{"properties":["none"]}]},{"not":"#);
+    printed.has(r#"dws_environment variables={"DW":"/mnt/1"}"#);
+    printed.has(&format!("refused: {failed} exception epilog-finish clean")).has("abort ");
+    printed
+        .has(&format!("unmounted: {prepared} exception "))
+        .has("epilog-finish free clean, status=1");
+    printed.has(&format!("uncopied: {ran} exception epilog-finish free")).has("teardown ");
+    printed.has(&format!("malformed: {failed} epilog-finish clean\n1\n"));
+    printed.has(&format!("kept: {prepared} exception ")).has("clean, status=1, status=0");
+    printed.has(&format!("late: {ran} exception epilog-finish free clean, status=1"));
+    printed.has("note=\"DWS epilog timed out\"");
 }
 
 /// The user of the tests.

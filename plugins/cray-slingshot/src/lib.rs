@@ -78,10 +78,8 @@ impl CraySlingshot {
             let text = format!("{NAME}: {NAME}.vnis-per-job value out of range (0-4)");
             return Err(ConfError::new(text));
         }
-        let pool: Idset = settings
-            .vni_pool
-            .parse()
-            .map_err(|error| ConfError::new(format!("decode error: {error}")))?;
+        let pool = settings.vni_pool.parse::<Idset>();
+        let pool = pool.map_err(|error| ConfError::new(format!("decode error: {error}")))?;
         let valid: Idset = VALID.parse().map_err(|_| ConfError::new(VALID))?;
         if !pool.is_subset(&valid) {
             return Err(ConfError::new(format!(
@@ -160,15 +158,11 @@ fn encoding() -> Encoding {
 }
 
 /// An option of the wrong type, in the words of the library with which the original reads it.
+#[derive(Debug, thiserror::Error)]
+#[error("Expected {expected}, got {got}")]
 struct WrongType {
     expected: &'static str,
     got: &'static str,
-}
-
-impl std::fmt::Display for WrongType {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Expected {}, got {}", self.expected, self.got)
-    }
 }
 
 /// What the shell option asks for.

@@ -1,30 +1,38 @@
 //! What flux-accounting has said: associations, queues, banks, projects and the weights of priorities.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jobtap_core::prelude::*;
 use serde_json::{Value, json};
 
-use crate::association::{Account, Association};
-use crate::factors::Weights;
+use crate::association::Association;
+use crate::factors::{OwnWeights, Weights};
 use crate::updates::{Bank, Options, Project, Queue, Tables, Terms, UpdateError, Weight, rows};
 
 /// All tables. They are in memory only: flux-accounting sends them again.
 #[derive(Debug, Default)]
 pub(crate) struct Accounting {
+    associations: Vec<Association>,
     users: BTreeMap<Uid, User>,
     pub(crate) queues: BTreeMap<String, Queue>,
     banks: BTreeMap<String, f64>,
     pub(crate) projects: Vec<String>,
-    pub(crate) weights: Weights,
+    /// Those of flux-accounting.
+    weights: Weights,
+    /// Those of the configuration, which go before them.
+    pub(crate) own_weights: OwnWeights,
     pub(crate) denies_unknown_queues: bool,
 }
 
 #[derive(Debug, Default)]
 struct User {
     default_bank: String,
-    banks: BTreeMap<String, Association>,
+    banks: BTreeMap<String, Account>,
 }
+
+/// The place of an association. It stays, since none is removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Account(usize);
 
 /// Why a job has no association.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,36 +46,38 @@ pub(crate) enum Unknown {
 impl Accounting {
     /// Takes all tables of an export.
     pub(crate) fn load(&mut self, tables: &Tables) -> Result<(), UpdateError> {
-        if let Some(data) = &tables.associations {
-            self.update_associations(data)?;
-        }
-        if let Some(data) = &tables.queues {
-            self.update_queues(data)?;
-        }
-        if let Some(data) = &tables.projects {
-            self.update_projects(data)?;
-        }
-        if let Some(data) = &tables.banks {
-            self.update_banks(data)?;
-        }
-        if let Some(data) = &tables.priority_factors {
-            self.update_factors(data)?;
-        }
-        if let Some(data) = &tables.config {
-            self.update_config(data)?;
-        }
-        Ok(())
+        type Update = fn(&mut Accounting, &Value) -> Result<(), UpdateError>;
+        let updates: [(&Option<Value>, Update); 6] = [
+            (&tables.associations, |all, data| all.update_associations(data, &mut BTreeSet::new())),
+            (&tables.queues, Self::update_queues),
+            (&tables.projects, Self::update_projects),
+            (&tables.banks, Self::update_banks),
+            (&tables.priority_factors, Self::update_factors),
+            (&tables.config, Self::update_config),
+        ];
+        let mut given =
+            updates.into_iter().filter_map(|(data, update)| Some((data.as_ref()?, update)));
+        given.try_for_each(|(data, update)| update(self, data))
     }
 
-    /// Adds associations, or changes them. None is removed: its jobs still count.
-    pub(crate) fn update_associations(&mut self, data: &Value) -> Result<(), UpdateError> {
+    /// Adds associations, or changes them, and notes their users. None is removed: its jobs still count.
+    pub(crate) fn update_associations(
+        &mut self,
+        data: &Value,
+        changed: &mut BTreeSet<Uid>,
+    ) -> Result<(), UpdateError> {
         for terms in rows::<Terms>(data, "associations")? {
-            let terms = terms?;
-            let user = self.users.entry(Uid::new(terms.userid)).or_default();
+            let uid = Uid::new(terms.userid);
+            changed.insert(uid);
+            let user = self.users.entry(uid).or_default();
             user.default_bank.clone_from(&terms.def_bank);
-            match user.banks.get_mut(&terms.bank) {
+            let known = user.banks.get(&terms.bank);
+            match known.and_then(|account| self.associations.get_mut(account.0)) {
                 Some(association) => association.terms = terms,
-                None => drop(user.banks.insert(terms.bank.clone(), Association::new(terms))),
+                None => {
+                    user.banks.insert(terms.bank.clone(), Account(self.associations.len()));
+                    self.associations.push(Association::new(terms));
+                }
             }
         }
         Ok(())
@@ -75,40 +85,28 @@ impl Accounting {
 
     /// Replaces the queues.
     pub(crate) fn update_queues(&mut self, data: &Value) -> Result<(), UpdateError> {
-        let rows = rows::<Queue>(data, "queues")?;
-        self.queues.clear();
-        for queue in rows {
-            let queue = queue?;
-            self.queues.insert(queue.queue.clone(), queue);
-        }
+        let queues = rows::<Queue>(data, "queues")?;
+        self.queues = queues.into_iter().map(|queue| (queue.queue.clone(), queue)).collect();
         Ok(())
     }
 
     /// Replaces the projects.
     pub(crate) fn update_projects(&mut self, data: &Value) -> Result<(), UpdateError> {
-        let rows = rows::<Project>(data, "projects")?;
-        self.projects.clear();
-        for row in rows {
-            self.projects.push(row?.project);
-        }
+        let projects = rows::<Project>(data, "projects")?;
+        self.projects = projects.into_iter().map(|row| row.project).collect();
         Ok(())
     }
 
     /// Replaces the priorities of banks.
     pub(crate) fn update_banks(&mut self, data: &Value) -> Result<(), UpdateError> {
-        let rows = rows::<Bank>(data, "banks")?;
-        self.banks.clear();
-        for row in rows {
-            let Bank { bank, priority } = row?;
-            self.banks.insert(bank, priority);
-        }
+        let banks = rows::<Bank>(data, "banks")?;
+        self.banks = banks.into_iter().map(|row| (row.bank, row.priority)).collect();
         Ok(())
     }
 
     /// Changes weights. Those that aren't named stay.
     pub(crate) fn update_factors(&mut self, data: &Value) -> Result<(), UpdateError> {
-        for row in rows::<Weight>(data, "priority_factors")? {
-            let Weight { factor, weight } = row?;
+        for Weight { factor, weight } in rows(data, "priority_factors")? {
             match factor.as_str() {
                 "fairshare" => self.weights.fairshare = weight,
                 "queue" => self.weights.queue = weight,
@@ -127,6 +125,11 @@ impl Accounting {
         Ok(())
     }
 
+    /// The weights in effect.
+    pub(crate) fn weights(&self) -> Weights {
+        self.own_weights.before(&self.weights)
+    }
+
     /// The association of a user, in a bank or in the user's default bank.
     pub(crate) fn find(&self, user: Uid, bank: Option<&str>) -> Result<Account, Unknown> {
         let unknown = match self.users.is_empty() {
@@ -135,18 +138,15 @@ impl Accounting {
         };
         let known = self.users.get(&user).ok_or(unknown)?;
         let bank = bank.unwrap_or(&known.default_bank);
-        match known.banks.contains_key(bank) {
-            true => Ok(Account { user, bank: bank.to_owned() }),
-            false => Err(unknown),
-        }
+        known.banks.get(bank).copied().ok_or(unknown)
     }
 
-    pub(crate) fn get(&self, account: &Account) -> Option<&Association> {
-        self.users.get(&account.user)?.banks.get(&account.bank)
+    pub(crate) fn get(&self, account: Account) -> Option<&Association> {
+        self.associations.get(account.0)
     }
 
-    pub(crate) fn get_mut(&mut self, account: &Account) -> Option<&mut Association> {
-        self.users.get_mut(&account.user)?.banks.get_mut(&account.bank)
+    pub(crate) fn get_mut(&mut self, account: Account) -> Option<&mut Association> {
+        self.associations.get_mut(account.0)
     }
 
     /// The factor of a queue for an association; `None` if its jobs may not be there.
@@ -164,25 +164,25 @@ impl Accounting {
     }
 
     /// Releases held jobs of an association for which there is room now.
-    pub(crate) fn release<T: TopicSet>(&mut self, account: &Account, cx: &Cx<'_, T>) {
-        let Self { users, queues, .. } = self;
-        let user = users.get_mut(&account.user);
-        if let Some(association) = user.and_then(|user| user.banks.get_mut(&account.bank)) {
+    pub(crate) fn release<T: TopicSet>(&mut self, account: Account, cx: &Cx<'_, T>) {
+        let Self { associations, queues, .. } = self;
+        if let Some(association) = associations.get_mut(account.0) {
             association.release(queues, cx);
         }
     }
 
     /// The same for all associations, by user and bank.
     pub(crate) fn release_all<T: TopicSet>(&mut self, cx: &Cx<'_, T>) {
-        let Self { users, queues, .. } = self;
-        let all = users.values_mut().flat_map(|user| user.banks.values_mut());
-        all.for_each(|association| association.release(queues, cx));
+        let accounts = self.users.values().flat_map(|user| user.banks.values().copied());
+        let accounts: Vec<Account> = accounts.collect();
+        accounts.into_iter().for_each(|account| self.release(account, cx));
     }
 
     /// As `plugin.query` shows it.
     pub(crate) fn shown(&self) -> Value {
         let user = |(uid, user): (&Uid, &User)| {
-            let banks: Vec<&Association> = user.banks.values().collect();
+            let banks = user.banks.values().filter_map(|account| self.get(*account));
+            let banks: Vec<&Association> = banks.collect();
             json!({ "userid": uid.as_u32(), "banks": banks })
         };
         let users: Vec<Value> = self.users.iter().map(user).collect();

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use jobtap_core::prelude::*;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
-use crate::limits::Held;
+use crate::held::HeldJobs;
 use crate::size::Size;
-use crate::updates::Terms;
+use crate::updates::{Queue, Terms};
 
 /// A user in a bank.
 #[derive(Debug, Serialize)]
@@ -21,9 +21,8 @@ pub(crate) struct Association {
     pub(crate) used: Used,
     #[serde(rename = "queue_usage")]
     pub(crate) by_queue: BTreeMap<String, UsedOfQueue>,
-    /// Jobs that limits hold, in the order in which they came.
-    #[serde(rename = "held_jobs", serialize_with = "by_id")]
-    pub(crate) held: Vec<Held>,
+    #[serde(rename = "held_jobs")]
+    pub(crate) held: HeldJobs,
 }
 
 /// What the jobs of an association use.
@@ -69,7 +68,7 @@ pub(crate) enum Stage {
 }
 
 /// The part of a job that is counted.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct Demand {
     /// Empty without one.
     pub(crate) queue: String,
@@ -112,16 +111,20 @@ impl Association {
             }
         }
     }
-}
-
-/// The name of an association.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Account {
-    pub(crate) user: Uid,
-    pub(crate) bank: String,
-}
-
-/// Held jobs by their ids, in decimal.
-fn by_id<S: Serializer>(held: &[Held], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(held.iter().map(|held| (held.id.as_u64().to_string(), held)))
+    /// Removes the dependencies of held jobs for which there is room now.
+    pub(crate) fn release<T: TopicSet>(
+        &mut self,
+        queues: &BTreeMap<String, Queue>,
+        cx: &Cx<'_, T>,
+    ) {
+        let mut held = std::mem::take(&mut self.held);
+        held.release(
+            |limit, demand, released| limit.lets_pass(demand, self, queues, released),
+            |id, limit| {
+                cx.dependency_remove_of(id, limit.dependency());
+            },
+            |id| cx.job(id).is_ok_and(|job| job.dependencies().next().is_none()),
+        );
+        self.held = held;
+    }
 }

@@ -20,13 +20,11 @@ impl Accounting {
                 "queue \"{name}\" is unknown to flux-accounting and deny-unknown-queues is enabled"
             )));
         }
-        match self.queue_factor(&association.terms, queue) {
-            Some(_) => Ok(()),
-            None => Err(Reject::new(format!(
-                "queue \"{name}\" not valid for user; valid queues for user: {}",
-                association.terms.queues.join(",")
-            ))),
-        }
+        let valid = association.terms.queues.join(",");
+        let text =
+            || format!("queue \"{name}\" not valid for user; valid queues for user: {valid}");
+        let factor = self.queue_factor(&association.terms, queue);
+        factor.map(drop).ok_or_else(|| Reject::new(text()))
     }
 
     pub(crate) fn check_project(

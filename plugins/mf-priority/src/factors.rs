@@ -1,6 +1,7 @@
 //! What a priority is computed from.
 
 use jobtap_core::prelude::*;
+use schemars::JsonSchema;
 
 /// The weights of the factors.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +15,32 @@ pub(crate) struct Weights {
 impl Default for Weights {
     fn default() -> Self {
         Self { fairshare: 100_000, queue: 10_000, bank: 0, urgency: 1000 }
+    }
+}
+
+/// Weights in the place of flux-accounting's.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct OwnWeights {
+    /// Of the fair share of the association.
+    fairshare: Option<i64>,
+    /// Of the priority of the job's queue.
+    queue: Option<i64>,
+    /// Of the priority of the bank.
+    bank: Option<i64>,
+    /// Of each step of urgency above or below the default.
+    urgency: Option<i64>,
+}
+
+impl OwnWeights {
+    /// These, and the others where there is none.
+    pub(crate) fn before(&self, others: &Weights) -> Weights {
+        Weights {
+            fairshare: self.fairshare.unwrap_or(others.fairshare),
+            queue: self.queue.unwrap_or(others.queue),
+            bank: self.bank.unwrap_or(others.bank),
+            urgency: self.urgency.unwrap_or(others.urgency),
+        }
     }
 }
 

@@ -25,23 +25,27 @@
 mod accounting;
 mod association;
 mod checks;
+mod exports;
 mod factors;
+mod held;
 mod limits;
 mod size;
 mod tracked;
 mod updates;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use jobtap_core::plugin::ConfDirectory;
 use jobtap_core::prelude::*;
 use schemars::JsonSchema;
 use serde_json::Value;
 
-use self::accounting::{Accounting, Unknown};
-use self::association::{Account, Demand, Stage};
-use self::factors::Factors;
-use self::limits::{Held, Limit, Released};
+use self::accounting::{Account, Accounting, Unknown};
+use self::association::{Demand, Stage};
+use self::factors::{Factors, OwnWeights};
+use self::held::Held;
+use self::limits::{Limit, Released};
 use self::tracked::{Attached, Named, Tracked, carries, is_pending, stage};
 use self::updates::{Tables, UpdateError};
 
@@ -53,6 +57,9 @@ const NONSENSE: i64 = -1;
 
 /// Differences below this between two values of fair share are none.
 const SAME: f64 = 1e-9;
+
+/// Why a job is refused that names something other than text.
+const NO_TEXT: &str = "unable to unpack bank arg";
 
 /// The error numbers of EPROTO and EINVAL.
 const EPROTO: i32 = 71;
@@ -67,8 +74,10 @@ type Taken = Result<(), ServiceError>;
 struct Settings {
     /// All tables, in the form of `flux account export-json`.
     config: Option<Tables>,
-    /// A file with these.
+    /// A file with these: what `flux account export-json` prints, the folder of `flux account export-db`, or the database.
     config_file: Option<PathBuf>,
+    /// Weights in the place of those of the data.
+    weights: OwnWeights,
 }
 
 /// The plugin.
@@ -76,40 +85,46 @@ struct Settings {
 pub struct MfPriority {
     accounting: Accounting,
     jobs: BTreeMap<JobId, Tracked>,
+    /// Those of them that wait for data, by user.
+    awaiting: BTreeSet<(Uid, JobId)>,
     remote: Remote<Self>,
 }
 
 #[jobtap_plugin(name = "mf_priority", load = "by-name", load_order = "-state")]
 impl MfPriority {
     #[init]
-    fn new(settings: Conf<Settings>, remote: Remote<Self>) -> Result<Self, ConfError> {
-        let Settings { config, config_file } = settings.into_inner();
+    fn new(
+        settings: Conf<Settings>,
+        directory: ConfDirectory,
+        remote: Remote<Self>,
+    ) -> Result<Self, ConfError> {
+        let Settings { config, config_file, weights } = settings.into_inner();
         let mut accounting = Accounting::default();
-        let refuse = |reason: String| {
-            ConfError::new(format!("error initializing plugin with JSON object: {reason}"))
-        };
+        accounting.own_weights = weights;
         if let Some(file) = config_file {
-            let text = std::fs::read_to_string(&file)
-                .map_err(|error| refuse(format!("{}: {error}", file.display())))?;
-            let tables: Tables = serde_json::from_str(&text)
-                .map_err(|error| refuse(format!("{}: {error}", file.display())))?;
-            accounting.load(&tables).map_err(|error| refuse(error.to_string()))?;
+            let file = directory.resolve(&file)?;
+            let tables = exports::read(&file).map_err(|error| ConfError::new(error.to_string()))?;
+            let loaded = accounting.load(&tables);
+            loaded.map_err(|error| ConfError::new(format!("{}: {error}", file.display())))?;
         }
         if let Some(tables) = config {
-            accounting.load(&tables).map_err(|error| refuse(error.to_string()))?;
+            accounting.load(&tables).map_err(|error| {
+                ConfError::new(format!("error initializing plugin with JSON object: {error}"))
+            })?;
         }
-        Ok(Self { accounting, jobs: BTreeMap::new(), remote })
+        let (jobs, awaiting) = Default::default();
+        Ok(Self { accounting, jobs, awaiting, remote })
     }
 
     #[on("job.validate")]
     fn validate(&self, job: &Job) -> Result<(), Reject> {
-        let named = Named::by(job.into()).map_err(|_| Reject::new("unable to unpack bank arg"))?;
+        let named = Named::by(job.into()).map_err(|_| Reject::new(NO_TEXT))?;
         let account = match self.accounting.find(job.userid(), named.bank) {
             Ok(account) => account,
             Err(Unknown::NoData) => return Ok(()),
             Err(Unknown::NoAssociation) => return Err(Reject::new(no_association(job.userid()))),
         };
-        let Some(association) = self.accounting.get(&account) else { return Ok(()) };
+        let Some(association) = self.accounting.get(account) else { return Ok(()) };
         if association.terms.active == 0 {
             let text = "user/bank entry has been disabled from flux-accounting DB";
             return Err(Reject::new(text));
@@ -125,24 +140,25 @@ impl MfPriority {
 
     #[on("job.new")]
     fn accepted(&mut self, job: &Job, cx: Cx<'_, JobNew>) -> Result<(), HandlerError> {
-        let named =
-            Named::by(job.into()).map_err(|_| HandlerError::new("unable to unpack bank arg"))?;
+        let named = Named::by(job.into()).map_err(|_| HandlerError::new(NO_TEXT))?;
         let mut tracked = Tracked::new(job.into(), Attached::Awaited, named.queue);
         if let Ok(account) = self.accounting.find(job.userid(), named.bank) {
-            let found = self.accounting.get_mut(&account);
+            let found = self.accounting.get_mut(account);
             if found.is_some_and(|found| found.terms.max_running_jobs == NONSENSE) {
                 tracked.attached = Attached::Missing;
             } else {
                 if is_pending(job) {
-                    for (key, value) in self.defaults(&account, &named) {
+                    for (key, value) in self.defaults(account, &named) {
                         cx.jobspec_update(key, value)?;
                     }
                 }
-                self.attach(&mut tracked, account.clone(), stage(job.into()));
+                self.attach(&mut tracked, account, stage(job.into()));
                 if let Some(demand) = tracked.demand.clone() {
-                    self.hold_again(job.into(), &account, demand, &cx)?;
+                    self.hold_again(job.into(), account, demand, &cx)?;
                 }
             }
+        } else {
+            self.awaiting.insert((job.userid(), job.id()));
         }
         self.jobs.insert(job.id(), tracked);
         Ok(())
@@ -160,7 +176,7 @@ impl MfPriority {
             let text = "job.state.depend: unable to count resources for job";
             return Ok(cx.fail(NAME, text)?);
         };
-        let Some(association) = self.accounting.get(&account) else { return Ok(()) };
+        let Some(association) = self.accounting.get(account) else { return Ok(()) };
         let (queues, none) = (&self.accounting.queues, Released::default());
         // A plugin that is loaded later finds dependencies that an earlier one has added.
         let holds = |limit: &Limit| {
@@ -170,7 +186,7 @@ impl MfPriority {
         for limit in &limits {
             cx.dependency_add(limit.dependency())?;
         }
-        self.hold(&account, Held { id: job.id(), demand, limits });
+        self.hold(account, job.id(), Held { demand, limits });
         Ok(())
     }
 
@@ -187,17 +203,20 @@ impl MfPriority {
                 return Ok(Priority::UNAVAILABLE);
             }
             Attached::Awaited => {
-                let named = Named::by(job.into())
-                    .map_err(|_| HandlerError::new("unable to unpack bank arg"))?;
+                let named = Named::by(job.into()).map_err(|_| HandlerError::new(NO_TEXT))?;
                 match self.accounting.find(job.userid(), named.bank) {
                     Ok(account) => {
-                        for (key, value) in self.defaults(&account, &named) {
+                        for (key, value) in self.defaults(account, &named) {
                             cx.jobspec_update_of(job, key, value)?;
                         }
-                        self.attach_late(job.into(), account.clone());
+                        self.attach_late(job.into(), account);
                         account
                     }
-                    Err(Unknown::NoData) => return Ok(Priority::UNAVAILABLE),
+                    Err(Unknown::NoData) => {
+                        // After a reload without data, a job that has its priority keeps it.
+                        let present = job.priority().filter(|_| job.state() == State::Sched);
+                        return Ok(present.map_or(Priority::UNAVAILABLE, Priority::new));
+                    }
                     Err(Unknown::NoAssociation) => {
                         cx.fail(NAME, no_association(job.userid()))?;
                         return Ok(Priority::UNAVAILABLE);
@@ -208,23 +227,23 @@ impl MfPriority {
         if let Some(forced) = job.urgency().forced_priority() {
             return Ok(Priority::new(forced));
         }
-        let queue = job.jobspec().attribute("queue").and_then(Value::as_str);
-        let bank_factor = self.accounting.bank_factor(&account.bank);
-        let Some(association) = self.accounting.get(&account) else {
+        let Self { accounting, jobs, .. } = self;
+        let (Some(tracked), Some(association)) = (jobs.get_mut(&job.id()), accounting.get(account))
+        else {
             return Ok(Priority::UNAVAILABLE);
         };
+        // Not from the jobspec, which a manager keeps as text: it would be parsed for each of a hundred thousand jobs.
+        let queue = tracked.demand.as_ref().map(|demand| demand.queue.as_str());
         // If the queue has been closed to the job since, it ranks as if it had none.
-        let queue_factor =
-            self.accounting.queue_factor(&association.terms, queue).unwrap_or_default();
+        let queue_factor = accounting.queue_factor(&association.terms, queue).unwrap_or_default();
+        let bank_factor = accounting.bank_factor(&association.terms.bank);
         let fairshare = association.terms.fairshare;
         let factors = Factors { fairshare, queue: queue_factor, bank: bank_factor };
-        let points = factors.points(&self.accounting.weights, job.urgency());
-        if let Some(association) = self.accounting.get_mut(&account) {
+        let points = factors.points(&accounting.weights(), job.urgency());
+        if let Some(association) = accounting.get_mut(account) {
             association.queue_factor = queue_factor;
         }
-        if let Some(tracked) = self.jobs.get_mut(&job.id())
-            && tracked.told.is_none_or(|told| (told - fairshare).abs() >= SAME)
-        {
+        if tracked.told.is_none_or(|told| (told - fairshare).abs() >= SAME) {
             tracked.told = Some(fairshare);
             cx.memo(job, "fairshare", fairshare)?;
         }
@@ -247,7 +266,7 @@ impl MfPriority {
             Attached::Awaited => Ok(()),
             Attached::Known(account) => {
                 self.move_to(job.id(), Stage::Running);
-                self.accounting.release(&account, &cx);
+                self.accounting.release(account, &cx);
                 Ok(())
             }
         }
@@ -256,8 +275,9 @@ impl MfPriority {
     #[on("job.state.inactive")]
     fn inactive(&mut self, job: &Job, cx: Cx<'_, JobStateInactive>) {
         let Some(tracked) = self.jobs.remove(&job.id()) else { return };
-        let Attached::Known(account) = &tracked.attached else { return };
-        self.discount(account, &tracked);
+        self.awaiting.remove(&(job.userid(), job.id()));
+        let Attached::Known(account) = tracked.attached else { return };
+        self.count(account, &tracked, -1);
         self.take_held(account, job.id());
         if tracked.stage != Stage::Waiting {
             self.accounting.release(account, &cx);
@@ -266,19 +286,15 @@ impl MfPriority {
 
     #[on("job.update.attributes.system.queue")]
     fn may_change_queue(&self, job: &Job, request: &UpdateRequest) -> Result<Update, Reject> {
-        let named = Named::by(job.into()).map_err(|_| Reject::new("unable to unpack bank arg"))?;
-        let account = match self.accounting.find(job.userid(), named.bank) {
-            Ok(account) => account,
-            Err(_) => return Err(Reject::new(no_association(job.userid()))),
-        };
+        let named = Named::by(job.into()).map_err(|_| Reject::new(NO_TEXT))?;
+        let account = self.accounting.find(job.userid(), named.bank);
+        let account = account.map_err(|_| Reject::new(no_association(job.userid())))?;
         let queue: String = request.read()?;
-        let association = self.accounting.get(&account);
+        let association = self.accounting.get(account);
         let factor =
             association.map(|found| self.accounting.queue_factor(&found.terms, Some(&queue)));
-        match factor.flatten() {
-            Some(_) => Ok(Update::allow()),
-            None => Err(Reject::new(format!("mf_priority: queue not valid for user: {queue}"))),
-        }
+        let refusal = || Reject::new(format!("mf_priority: queue not valid for user: {queue}"));
+        factor.flatten().map(|_| Update::allow()).ok_or_else(refusal)
     }
 
     #[on("job.update.attributes.system.bank")]
@@ -295,7 +311,7 @@ impl MfPriority {
                 ),
             })
         })?;
-        let Some(association) = self.accounting.get(&account) else { return Ok(Update::allow()) };
+        let Some(association) = self.accounting.get(account) else { return Ok(Update::allow()) };
         if association.is_full() {
             return Err(Reject::new("new bank is already at max-active-jobs limit"));
         }
@@ -317,26 +333,25 @@ impl MfPriority {
     ) -> Result<(), HandlerError> {
         let Some(mut tracked) = self.jobs.remove(&job.id()) else { return Ok(()) };
         let text = |key: &str| updates.get(key).and_then(Value::as_str);
-        if let Attached::Known(account) = tracked.attached.clone() {
-            self.discount(&account, &tracked);
-            let held = self.take_held(&account, job.id());
+        if let Attached::Known(account) = tracked.attached {
+            self.count(account, &tracked, -1);
+            let held = self.take_held(account, job.id());
             if let Some(queue) = text("attributes.system.queue")
                 && let Some(demand) = &mut tracked.demand
             {
                 queue.clone_into(&mut demand.queue);
             }
-            let bank = text("attributes.system.bank").unwrap_or(&account.bank);
-            let (account, is_known) = match self.accounting.find(job.userid(), Some(bank)) {
-                Ok(found) => (found, true),
-                Err(_) => (account, false),
-            };
+            let bank = text("attributes.system.bank");
+            let found = bank.map(|bank| self.accounting.find(job.userid(), Some(bank)));
+            let found = found.unwrap_or(Ok(account));
+            let (account, is_known) = (found.unwrap_or(account), found.is_ok());
             // The limits that hold it are from now on those of its new association and queue.
             if let (Some(held), Some(demand)) = (held, tracked.demand.clone()) {
-                self.hold(&account, Held { demand, ..held });
+                self.hold(account, job.id(), Held { demand, ..held });
             }
             let stage = tracked.stage;
-            self.attach(&mut tracked, account.clone(), stage);
-            self.accounting.release(&account, &cx);
+            self.attach(&mut tracked, account, stage);
+            self.accounting.release(account, &cx);
             if !is_known && let Ok(active) = cx.active_job(job.id()) {
                 let text = format!("job.update: {}", no_association(job.userid()));
                 cx.fail_job(active, NAME, text);
@@ -353,8 +368,11 @@ impl MfPriority {
 
     #[service("rec_update")]
     fn rec_update(&mut self, sent: Request<Value>, cx: Cx<'_, Service>) -> Taken {
-        let taken = self.take(&sent, &cx, Accounting::update_associations);
-        self.catch_up(&cx);
+        let mut changed = BTreeSet::new();
+        let taken = self.take(&sent, &cx, |accounting, data| {
+            accounting.update_associations(data, &mut changed)
+        });
+        self.catch_up(&changed, &cx);
         taken
     }
 
@@ -388,7 +406,7 @@ impl MfPriority {
     #[service("reprioritize")]
     fn reprioritize(&mut self, cx: Cx<'_, Service>) {
         cx.reprioritize_all();
-        self.remote.run(|plugin: &mut Self, cx| plugin.accounting.release_all(&cx));
+        cx.then(&self.remote, |plugin, cx| plugin.accounting.release_all(&cx));
     }
 }
 
@@ -398,7 +416,7 @@ impl MfPriority {
         &mut self,
         sent: &Value,
         cx: &Cx<'_, Service>,
-        update: fn(&mut Accounting, &Value) -> Result<(), UpdateError>,
+        update: impl FnOnce(&mut Accounting, &Value) -> Result<(), UpdateError>,
     ) -> Taken {
         let refuse = |errno, text: String| {
             cx.log(Level::Error, text.clone());
@@ -411,47 +429,45 @@ impl MfPriority {
     }
 
     /// The bank and the project of a job that names none.
-    fn defaults(&self, account: &Account, named: &Named<'_>) -> Vec<(JobspecPath, String)> {
-        let project = self.accounting.get(account).map(|found| found.terms.def_project.as_str());
+    fn defaults(&self, account: Account, named: &Named<'_>) -> Vec<(JobspecPath, String)> {
+        let terms = self.accounting.get(account).map(|found| &found.terms);
+        let bank = terms.filter(|_| named.bank.is_none()).map(|terms| terms.bank.clone());
+        let bank = bank.map(|bank| (path!("attributes.system.bank"), bank));
+        let project = terms.map(|terms| &terms.def_project);
         let project = project.filter(|name| named.project.is_none() && !name.is_empty());
-        let bank = named.bank.is_none().then_some(account.bank.as_str());
-        let bank = bank.map(|bank| (path!("attributes.system.bank"), bank.to_owned()));
-        let project = project.map(|name| (path!("attributes.system.project"), name.to_owned()));
+        let project = project.map(|name| (path!("attributes.system.project"), name.clone()));
         bank.into_iter().chain(project).collect()
     }
 
     /// Notes that limits hold a job.
-    fn hold(&mut self, account: &Account, held: Held) {
-        self.take_held(account, held.id);
-        if let Some(association) = self.accounting.get_mut(account)
-            && !held.limits.is_empty()
-        {
-            association.held.push(held);
+    fn hold(&mut self, account: Account, id: JobId, held: Held) {
+        if let Some(association) = self.accounting.get_mut(account) {
+            association.held.insert(id, held);
         }
     }
 
     /// Forgets that limits hold a job.
-    fn take_held(&mut self, account: &Account, id: JobId) -> Option<Held> {
-        let held = &mut self.accounting.get_mut(account)?.held;
-        let place = held.iter().position(|known| known.id == id)?;
-        Some(held.remove(place))
+    fn take_held(&mut self, account: Account, id: JobId) -> Option<Held> {
+        self.accounting.get_mut(account)?.held.remove(id)
     }
 
     /// Counts jobs from before a restart that have waited for data, and that nothing else will ask about: those in PRIORITY
     /// and SCHED are counted when they get their priorities. Errors concern single jobs, which stay as they are.
-    fn catch_up(&mut self, cx: &Cx<'_, Service>) {
-        let awaited = |(_, tracked): &(&JobId, &Tracked)| tracked.attached == Attached::Awaited;
-        let ids: Vec<JobId> = self.jobs.iter().filter(awaited).map(|(id, _)| *id).collect();
+    fn catch_up(&mut self, changed: &BTreeSet<Uid>, cx: &Cx<'_, Service>) {
+        const FIRST: JobId = JobId::new(0);
+        const LAST: JobId = JobId::new(u64::MAX);
+        let jobs_of = |user: &Uid| self.awaiting.range((*user, FIRST)..=(*user, LAST));
+        let ids: Vec<JobId> = changed.iter().flat_map(jobs_of).map(|(_, id)| *id).collect();
         for job in ids.into_iter().filter_map(|id| cx.job(id).ok()) {
             if !matches!(job.state(), State::Depend | State::Run | State::Cleanup) {
                 continue;
             }
             let Ok(named) = Named::by(job) else { continue };
             let Ok(account) = self.accounting.find(job.userid(), named.bank) else { continue };
-            self.attach_late(job, account.clone());
+            self.attach_late(job, account);
             let demand = self.jobs.get(&job.id()).and_then(|tracked| tracked.demand.clone());
             if let Some(demand) = demand
-                && let Err(error) = self.hold_again(job, &account, demand, cx)
+                && let Err(error) = self.hold_again(job, account, demand, cx)
             {
                 cx.log(Level::Error, format!("job {}: {error}", job.id()));
             }
@@ -463,7 +479,7 @@ impl MfPriority {
     fn hold_again<T: TopicSet>(
         &mut self,
         job: JobRef<'_>,
-        account: &Account,
+        account: Account,
         demand: Demand,
         cx: &Cx<'_, T>,
     ) -> Result<(), HandlerError> {
@@ -474,42 +490,38 @@ impl MfPriority {
             for limit in &limits {
                 cx.dependency_add_to(pending, limit.dependency())?;
             }
-            self.hold(account, Held { id: job.id(), demand, limits });
+            self.hold(account, job.id(), Held { demand, limits });
         }
         Ok(())
     }
 
     fn attached(&self, job: &Job) -> Attached {
         let tracked = self.jobs.get(&job.id());
-        tracked.map_or(Attached::Awaited, |tracked| tracked.attached.clone())
+        tracked.map_or(Attached::Awaited, |tracked| tracked.attached)
     }
 
     /// Counts a job in an association.
     fn attach(&mut self, tracked: &mut Tracked, account: Account, stage: Stage) {
-        if let Some(association) = self.accounting.get_mut(&account) {
-            association.used.active_jobs += 1;
-            if let Some(demand) = &tracked.demand {
-                association.count(stage, demand, 1);
-            }
-        }
-        tracked.stage = stage;
-        tracked.attached = Attached::Known(account);
+        (tracked.stage, tracked.attached) = (stage, Attached::Known(account));
+        self.count(account, tracked, 1);
     }
 
     /// The same for a job that has waited for data.
     fn attach_late(&mut self, job: JobRef<'_>, account: Account) {
         let known = self.jobs.remove(&job.id());
+        self.awaiting.remove(&(job.userid(), job.id()));
         let queue = job.jobspec().attribute("queue").and_then(Value::as_str);
         let mut tracked = known.unwrap_or_else(|| Tracked::new(job, Attached::Awaited, queue));
         self.attach(&mut tracked, account, stage(job));
         self.jobs.insert(job.id(), tracked);
     }
 
-    fn discount(&mut self, account: &Account, tracked: &Tracked) {
+    /// Adds (`by` is 1) or removes (-1) a job.
+    fn count(&mut self, account: Account, tracked: &Tracked, by: i64) {
         if let Some(association) = self.accounting.get_mut(account) {
-            association.used.active_jobs -= 1;
+            association.used.active_jobs += by;
             if let Some(demand) = &tracked.demand {
-                association.count(tracked.stage, demand, -1);
+                association.count(tracked.stage, demand, by);
             }
         }
     }
@@ -518,7 +530,7 @@ impl MfPriority {
     fn move_to(&mut self, id: JobId, stage: Stage) {
         let Some(tracked) = self.jobs.get_mut(&id) else { return };
         let before = std::mem::replace(&mut tracked.stage, stage);
-        if let (Attached::Known(account), Some(demand)) = (&tracked.attached, &tracked.demand)
+        if let (Attached::Known(account), Some(demand)) = (tracked.attached, &tracked.demand)
             && let Some(association) = self.accounting.get_mut(account)
         {
             association.count(before, demand, -1);

@@ -1,15 +1,14 @@
-//! The limits that hold jobs by dependencies, and the release of held jobs when there is room again.
+//! The limits that hold jobs by dependencies, and when they let a job pass.
 
 use std::collections::BTreeMap;
 
-use jobtap_core::prelude::*;
 use serde::Serialize;
 
 use crate::association::{Association, Demand};
 use crate::updates::Queue;
 
 /// A limit, by the dependency that holds a job because of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(into = "&'static str")]
 pub(crate) enum Limit {
     RunJobsOfQueue,
@@ -98,18 +97,6 @@ impl From<Limit> for &'static str {
     }
 }
 
-/// A job that limits hold.
-#[derive(Debug, Serialize)]
-pub(crate) struct Held {
-    #[serde(skip)]
-    pub(crate) id: JobId,
-    #[serde(flatten)]
-    pub(crate) demand: Demand,
-    /// In their order. There is at least one.
-    #[serde(rename = "deps")]
-    pub(crate) limits: Vec<Limit>,
-}
-
 /// The jobs that have just been released and aren't counted yet, since the manager moves them on after the callback.
 #[derive(Debug, Default)]
 pub(crate) struct Released {
@@ -131,7 +118,7 @@ struct ReleasedOfQueue {
 impl Released {
     /// Counts a job from which these limits were removed. A job that other dependencies still hold counts only against
     /// these limits, and only until the next time that there is room.
-    fn add(&mut self, demand: &Demand, removed: &[Limit], is_free: bool) {
+    pub(crate) fn add(&mut self, demand: &Demand, removed: &[Limit], is_free: bool) {
         let was = |limit| removed.contains(&limit);
         let size = demand.size;
         let of_queue = self.by_queue.entry(demand.queue.clone()).or_default();
@@ -151,33 +138,6 @@ impl Released {
         }
         if is_free {
             of_queue.nodes += size.nodes;
-        }
-    }
-}
-
-impl Association {
-    /// Removes dependencies for which there is room now. Jobs go in their order, and a job that a limit still holds reserves
-    /// nothing.
-    pub(crate) fn release<T: TopicSet>(
-        &mut self,
-        queues: &BTreeMap<String, Queue>,
-        cx: &Cx<'_, T>,
-    ) {
-        let mut released = Released::default();
-        for mut held in std::mem::take(&mut self.held) {
-            let passes = |limit: &Limit| limit.lets_pass(&held.demand, self, queues, &released);
-            let (removed, kept): (Vec<Limit>, Vec<Limit>) =
-                held.limits.iter().copied().partition(passes);
-            for limit in &removed {
-                cx.dependency_remove_of(held.id, limit.dependency());
-            }
-            if kept.is_empty() {
-                let is_free = cx.job(held.id).is_ok_and(|job| job.dependencies().next().is_none());
-                released.add(&held.demand, &removed, is_free);
-            } else {
-                held.limits = kept;
-                self.held.push(held);
-            }
         }
     }
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 /// The nodes and cores of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct Size {
     #[serde(rename = "nnodes")]
     pub(crate) nodes: i64,

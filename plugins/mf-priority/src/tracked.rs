@@ -2,7 +2,8 @@
 
 use jobtap_core::prelude::*;
 
-use crate::association::{Account, Demand, Stage};
+use crate::accounting::Account;
+use crate::association::{Demand, Stage};
 use crate::limits::Limit;
 use crate::size::Size;
 
@@ -18,7 +19,7 @@ pub(crate) struct Tracked {
 }
 
 /// The association of a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Attached {
     /// No data about it has come yet.
     Awaited,

@@ -83,7 +83,7 @@ pub(crate) struct Tables {
     pub(crate) config: Option<Value>,
 }
 
-/// Data that can't be used. The rows before the one that is wrong are in effect.
+/// Data that can't be used. Nothing of it is in effect.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UpdateError {
     #[error("{0} data is NULL or not an array")]
@@ -94,15 +94,15 @@ pub(crate) enum UpdateError {
     Config(#[from] serde_json::Error),
 }
 
-/// The rows of a table, one after the other.
+/// The rows of a table.
 pub(crate) fn rows<T: DeserializeOwned>(
     data: &Value,
     what: &'static str,
-) -> Result<impl Iterator<Item = Result<T, UpdateError>>, UpdateError> {
-    let rows = data.as_array().ok_or(UpdateError::NoArray(what))?;
-    Ok(rows.iter().enumerate().map(move |(at, row)| {
-        T::deserialize(row).map_err(|reason| UpdateError::Row { what, at, reason })
-    }))
+) -> Result<Vec<T>, UpdateError> {
+    let rows = data.as_array().ok_or(UpdateError::NoArray(what))?.iter().enumerate();
+    let row =
+        |(at, row)| T::deserialize(row).map_err(|reason| UpdateError::Row { what, at, reason });
+    rows.map(row).collect()
 }
 
 /// The names in a list with commas. A list of blanks has none.

@@ -1,128 +1,12 @@
 //! What flux-accounting's own scripts ask of the plugin, in virtual time: a test for each script or group of scripts, by
 //! the number that it has there.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-use jobtap_builtins::{DependencyAfter, UpdateQueue};
 use jobtap_core::prelude::*;
-use jobtap_core::testing::{TestJob, TestManager};
+use jobtap_core::testing::TestManager;
 use mf_priority::MfPriority;
 use serde_json::{Value, json};
 
-const UNLIMITED: i64 = 2_147_483_647;
-
-/// Only the owner may submit with an urgency above the default.
-const OWNER: u32 = 1000;
-
-/// An association with the database's defaults, and these changes.
-fn association(user: u32, bank: &str, changes: Value) -> Value {
-    let mut row = json!({
-        "userid": user, "bank": bank, "def_bank": "A", "fairshare": 0.5,
-        "max_running_jobs": 5, "max_active_jobs": 7, "max_sched_jobs": UNLIMITED,
-        "max_nodes": UNLIMITED, "max_cores": UNLIMITED,
-        "queues": "", "active": 1, "projects": "*", "def_project": "*",
-    });
-    change(&mut row, changes);
-    row
-}
-
-fn queue(name: &str, priority: i64, changes: Value) -> Value {
-    let mut row = json!({
-        "queue": name, "min_nodes_per_job": 0, "max_nodes_per_job": UNLIMITED,
-        "max_time_per_job": UNLIMITED, "priority": priority, "max_running_jobs": UNLIMITED,
-        "max_nodes_per_assoc": UNLIMITED, "max_sched_jobs": UNLIMITED,
-        "max_sched_nodes_per_assoc": UNLIMITED, "max_sched_cores_per_assoc": UNLIMITED,
-    });
-    change(&mut row, changes);
-    row
-}
-
-fn change(row: &mut Value, changes: Value) {
-    let (Value::Object(row), Value::Object(changes)) = (row, changes) else { return };
-    row.extend(changes);
-}
-
-struct Site(TestManager);
-
-impl Site {
-    /// A manager of 8 hosts with 2 cores, with this data at the start, if any, and these queues of its own.
-    fn start(tables: Option<Value>, queues: &[&str]) -> Self {
-        let queues: serde_json::Map<String, Value> =
-            queues.iter().map(|name| ((*name).to_owned(), json!({}))).collect();
-        let mut config = json!({
-            "job-manager": {"plugins": [{"load": "mf_priority"}]},
-            "plugins": {"mf_priority": {"config": &tables}},
-        });
-        if !queues.is_empty() {
-            config["queues"] = Value::Object(queues);
-        }
-        let builder = TestManager::new().plugin::<DependencyAfter>().plugin::<UpdateQueue>();
-        let mut m = builder.plugin::<MfPriority>().hosts(8).cores(2).config(config).start();
-        if m.start_queues().is_err() {
-            // There is only the anonymous one, which is started.
-        }
-        let mut site = Self(m);
-        if tables.is_none() {
-            site.send("rec_proj_update", json!([{"project": "*"}]));
-        }
-        site
-    }
-
-    fn with(associations: Value) -> Self {
-        let mut site = Self::start(None, &[]);
-        site.send("rec_update", associations);
-        site
-    }
-
-    fn send(&mut self, service: &str, data: Value) {
-        let sent = self.0.call_service(&format!("mf_priority.{service}"), json!({ "data": data }));
-        assert!(sent.is_ok(), "{service}: {sent:?}");
-    }
-
-    fn reprioritize(&mut self) {
-        self.0.call_service("mf_priority.reprioritize", Value::Null).unwrap();
-    }
-
-    fn submit(&mut self, job: TestJob) -> JobId {
-        self.0.submit(job).unwrap()
-    }
-
-    fn refusal(&mut self, job: TestJob) -> String {
-        self.0.submit(job).unwrap_err().text()
-    }
-
-    fn priority(&self, id: JobId) -> Option<u32> {
-        self.0.job(id).priority()
-    }
-
-    fn dependencies(&self, id: JobId) -> Vec<&str> {
-        self.0.job(id).dependencies().collect()
-    }
-
-    fn state(&self, id: JobId) -> State {
-        self.0.job(id).state()
-    }
-
-    fn cancel(&mut self, id: JobId) {
-        self.0.cancel(id).unwrap();
-    }
-
-    /// The first bank of the first user, as `plugin.query` shows it.
-    fn first(&mut self) -> Value {
-        self.0.query_plugin("mf_priority").unwrap()["mf_priority_map"][0]["banks"][0].clone()
-    }
-
-    fn counts(&mut self, keys: &[&str]) -> Vec<i64> {
-        let first = self.first();
-        keys.iter()
-            .map(|key| first.pointer(&format!("/{key}")).and_then(Value::as_i64).unwrap_or(-999))
-            .collect()
-    }
-}
-
-fn job(user: u32) -> TestJob {
-    TestJob::new().user(user)
-}
+use crate::site::{OWNER, Site, association, job, queue};
 
 #[test]
 fn t1001_priorities_come_from_fair_share_and_urgency() {
@@ -236,7 +120,10 @@ fn t1013_t1097_queues_have_priorities_and_are_checked() {
     let incomplete =
         site.0.call_service("mf_priority.rec_q_update", json!({"data": [{"queue": "x"}]}));
     assert!(incomplete.unwrap_err().text().starts_with("mf_priority unpack: queues[0]: "));
-    // That has emptied the table: queues that it doesn't name have no checks, unless unknown ones are denied.
+    let again = site.refusal(job(5001).queue("gold"));
+    assert_eq!(again, refused, "the table is as before");
+    // Queues that the table doesn't name have no checks, unless unknown ones are denied.
+    site.send("rec_q_update", json!([queue("bronze", 100, json!({}))]));
     let unknown = site.submit(job(5001).queue("gold"));
     assert_eq!(site.priority(unknown), Some(50_000));
     site.send("rec_config_update", json!({"deny_unknown_queues": true}));
@@ -623,27 +510,4 @@ fn data_that_cannot_be_used_keeps_the_plugin_from_loading() {
         text.contains("error initializing plugin with JSON object: associations[0]: "),
         "{text}"
     );
-}
-
-#[test]
-fn all_tables_can_come_from_a_file() {
-    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("accounting.json");
-    let tables = json!({
-        "associations": [association(5001, "A", json!({"fairshare": 0.25}))],
-        "projects": [{"project": "*"}],
-        "priority_factors": [{"factor": "fairshare", "weight": 1000}],
-        "config": {"deny_unknown_queues": true},
-    });
-    std::fs::write(&file, tables.to_string()).unwrap();
-    let config = json!({
-        "job-manager": {"plugins": [{"load": "mf_priority"}]},
-        "plugins": {"mf_priority": {"config-file": file}},
-    });
-    let mut m = TestManager::new().plugin::<MfPriority>().config(config.clone()).start();
-    let id = m.submit(job(5001)).unwrap();
-    m.assert_priority(id, 250);
-    std::fs::write(&file, "{").unwrap();
-    let refused = TestManager::new().plugin::<MfPriority>().config(config).try_start();
-    let text = refused.map(drop).unwrap_err().to_string();
-    assert!(text.contains("accounting.json: EOF while parsing"), "{text}");
 }
