@@ -3,6 +3,7 @@
 mod claims;
 mod end;
 mod io;
+mod pipes;
 mod restart;
 mod sharing;
 mod silent;

@@ -2,9 +2,8 @@
 //!
 //! A shepherd that root started runs jobs of any user. The files of a job, such as its working directory, its
 //! command and its output files, are looked up and opened with the job's user as effective user, so that the
-//! system itself decides what the user may do. Only the effective ids of the shepherd's one thread change, and
-//! only for the length of a call: with the real ids of root it can be neither signaled nor traced by the user
-//! meanwhile.
+//! system itself decides what the user may do. Only the effective ids of the calling thread change, and only for the
+//! length of a call: with the real ids of root it can be neither signaled nor traced by the user meanwhile.
 
 use std::io;
 use std::sync::Arc;

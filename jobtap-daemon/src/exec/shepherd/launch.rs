@@ -20,6 +20,7 @@ use super::devices::Devices;
 use super::exchange::JobExchange;
 use super::files::jobdir::JobDirs;
 use super::forker::{Forker, TaskReport};
+use super::helpers::Helpers;
 use super::host_name::{host_name, name_host};
 use super::job::{Attach, Executing, Job, Launch, Plan, State, Step, TaskRequest};
 use super::job_user::JobUser;
@@ -35,6 +36,7 @@ use super::spawn::{Launcher, Prepared, SpawnError, program_of, settle_directory,
 use super::start_error::StartError;
 use super::state::Shepherd;
 use super::streams::ends::Ends;
+use super::streams::fifo::Fifo;
 use super::streams::input::JobInput;
 use super::streams::options::{ExitOptions, Input, IoOptions, files_per_task};
 use super::streams::taskio::JobIo;
@@ -82,6 +84,7 @@ struct Means<'a> {
     job_dirs: &'a JobDirs,
     output: &'a Arc<JobFiles>,
     input: &'a JobFiles,
+    helpers: &'a Arc<Helpers>,
     nonce: &'a str,
     inbox: &'a UnboundedSender<Message>,
 }
@@ -221,15 +224,16 @@ impl Shepherd {
     /// Continues the launch that has waited longest, for one slice.
     pub(super) fn next_slice(&mut self) {
         let Some(id) = self.starting.pop_front() else { return };
-        let Self { jobs, forker, job_dirs, output, input, nonce, inbox, .. } = self;
+        let Self { jobs, forker, job_dirs, output, input, helpers, nonce, inbox, .. } = self;
         // A job that was canceled is not launched any more.
         let Some(job) = jobs.get_mut(&id) else { return };
-        let means = Means { forker, job_dirs, output, input, nonce, inbox };
+        let helpers = helpers.get(job.userid);
+        let means = Means { forker, job_dirs, output, input, helpers, nonce, inbox };
         let plan = job.take_plan();
         let holds_output = plan.as_ref().is_some_and(|plan| plan.start.takes_output);
         let begun = plan.map_or(Ok(()), |plan| begin(plan, job, &means).map_err(LaunchError::Job));
         let slice = begun.and_then(|()| match job.state.launch() {
-            Some(launch) => launch.slice(means.forker, means.nonce).map(Some),
+            Some(launch) => launch.slice(means).map(Some),
             None => Ok(None),
         });
         job.journal.send();
@@ -241,6 +245,19 @@ impl Shepherd {
             Ok(Some(Slice::Waits) | None) => {}
             Ok(Some(Slice::Complete)) => self.launched(id),
             Err(error) => self.fail_launch(id, error),
+        }
+    }
+
+    /// Continues a launch that has waited for its FIFOs.
+    pub(super) fn fifos_opened(&mut self, id: JobId, result: Result<(), StartError>) {
+        // The job may have been canceled meanwhile.
+        let launch = self.jobs.get_mut(&id).and_then(|job| job.state.launch());
+        if !launch.is_some_and(Launch::opened) {
+            return;
+        }
+        match result {
+            Ok(()) => self.starting.push_back(id),
+            Err(error) => self.fail_launch(id, LaunchError::Job(error)),
         }
     }
 
@@ -317,10 +334,13 @@ impl Shepherd {
         };
         let rank = request.rank;
         let error = match result {
-            ExecResult::Done => match job.streams.start(id, rank, ends, &self.inbox) {
-                Ok(()) => return self.starting.push_back(id),
-                Err(error) => SpawnError::Streams(error),
-            },
+            ExecResult::Done => {
+                let helpers = self.helpers.get(job.userid);
+                match job.streams.start(id, rank, ends, helpers, &self.inbox) {
+                    Ok(()) => return self.starting.push_back(id),
+                    Err(error) => SpawnError::Streams(error),
+                }
+            }
             ExecResult::Refused(errno) => {
                 let error = Launcher::refused(&launch.plan.start, errno);
                 self.tasks.remove(&pid);
@@ -428,7 +448,7 @@ fn begin(mut plan: Plan, job: &mut Job, means: &Means<'_>) -> Result<(), StartEr
     let reset = settle_tmpdir(start, job_user).err();
     name_host(start);
     let program = program_of(start, job_user);
-    let io = JobIo::create(start, job_user, means.output)?;
+    let io = JobIo::create(start, job_user, job.streams.helpers(means.helpers), means.output)?;
     job.streams.output = Some(io.log());
     for warning in limits.warnings() {
         io.warn("rlimit", &warning);
@@ -457,11 +477,16 @@ fn begin(mut plan: Plan, job: &mut Job, means: &Means<'_>) -> Result<(), StartEr
 
 impl Launch {
     /// Prepares files until the slice is over, or requests the process of the next task.
-    fn slice(&mut self, forker: &mut Forker, nonce: &str) -> Result<Slice, LaunchError> {
+    fn slice(&mut self, means: Means<'_>) -> Result<Slice, LaunchError> {
+        let Means { forker, nonce, inbox, .. } = means;
         let until = Instant::now() + SLICE;
         let start = &self.plan.start;
         loop {
             match self.step {
+                Step::Fifos => {
+                    open_fifos(start.id, self.io.fifos().cloned().collect(), inbox.clone());
+                    self.step = Step::Opening;
+                }
                 Step::Files(from) => match task_from(start, from) {
                     None => {
                         self.io.flush_log().map_err(StartError::WriteLog)?;
@@ -486,7 +511,7 @@ impl Launch {
                     self.step = Step::Executing(Executing { request, pid: None, ends });
                     return Ok(Slice::Waits);
                 }
-                Step::Executing(_) => return Ok(Slice::Waits),
+                Step::Opening | Step::Executing(_) => return Ok(Slice::Waits),
             }
             if Instant::now() >= until {
                 // Writes the entries about the prepared files, so that they don't gather in memory.
@@ -495,6 +520,21 @@ impl Launch {
             }
         }
     }
+}
+
+/// Opens FIFOs, and reports it.
+fn open_fifos(id: JobId, fifos: Vec<Arc<Fifo>>, inbox: UnboundedSender<Message>) {
+    tokio::spawn(async move {
+        let open = async {
+            for fifo in fifos {
+                fifo.open_for_launch().await?;
+            }
+            Ok(())
+        };
+        let result = open.await;
+        // Fails only if the shepherd has ended.
+        let _ = inbox.send(Message::FifosOpened { id, result });
+    });
 }
 
 /// Requests the process of a task from the forker. Returns the shepherd's ends of its streams.

@@ -6,6 +6,7 @@ use rustix::process::Pid;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::claims::Claimed;
+use super::start_error::StartError;
 use crate::exec::protocol::{ShepherdMessage, ShepherdRequest};
 
 /// A message to the shepherd's loop.
@@ -18,6 +19,8 @@ pub(super) enum Message {
     Closed { number: u64 },
     /// Jobs were claimed, or could not be claimed.
     Claimed(Claimed),
+    /// The FIFOs of a job that is being launched are open, or can't be opened.
+    FifosOpened { id: JobId, result: Result<(), StartError> },
     /// It is now known whether a new process of a job executes its program.
     Executed { id: JobId, pid: Pid, result: ExecResult },
     /// A captured stream of a job ended.

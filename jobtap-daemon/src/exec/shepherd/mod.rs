@@ -22,6 +22,7 @@
 mod affinity;
 mod claims;
 mod connection;
+mod deserted;
 mod devices;
 mod ending;
 mod exchange;
@@ -29,6 +30,7 @@ mod files;
 mod forker;
 mod gpus;
 mod held_output;
+mod helpers;
 mod host_name;
 mod ignored_signals;
 mod job;
@@ -268,6 +270,7 @@ impl Shepherd {
                 }
             }
             Message::Claimed(claimed) => self.claimed(claimed),
+            Message::FifosOpened { id, result } => self.fifos_opened(id, result),
             Message::Executed { id, pid, result } => self.executed(id, pid, result),
             Message::StreamEnded { id } => {
                 if let Some(job) = self.jobs.get_mut(&id) {

@@ -7,7 +7,7 @@ use jobtap_core::job::{self, TaskMap};
 use jobtap_core::resource::{Hostlist, HostlistError, ResourceSet};
 use serde_json::Value;
 
-use super::files::user_file::{Purpose, open};
+use super::files::user_file::{Purpose, UserFile, open};
 use super::system_error::plain;
 use crate::exec::StartJob;
 
@@ -138,7 +138,7 @@ const HOSTFILE: u64 = 1 << 20;
 /// Reads a file that a user has named. The shepherd serves all users with one thread, so it waits for no FIFO, and
 /// reads no endless device.
 fn read_short(path: &Path) -> Result<String, MapFault> {
-    let file = open(path, Purpose::Read)?;
+    let UserFile::Open(file) = open(path, Purpose::Read)? else { return Err(MapFault::Length) };
     let found = file.metadata()?;
     if !found.is_file() || found.len() > HOSTFILE {
         return Err(MapFault::Length);

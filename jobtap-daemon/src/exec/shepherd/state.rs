@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::claims::Claims;
 use super::files::jobdir::JobDirs;
 use super::forker::Forker;
+use super::helpers::AllHelpers;
 use super::job::Job;
 use super::manager_process::ManagerProcess;
 use super::message::Message;
@@ -48,6 +49,8 @@ pub(super) struct Shepherd {
     pub(super) pmi: pmi::Service,
     /// The parent of the tasks.
     pub(super) forker: Forker,
+    /// Threads that wait for tasks.
+    pub(super) helpers: AllHelpers,
     pub(super) inbox: UnboundedSender<Message>,
     pub(super) manager: Option<Manager>,
     pub(super) claims: Claims,
@@ -105,6 +108,7 @@ impl Shepherd {
             nonce,
             open_files,
             forker,
+            helpers: AllHelpers::default(),
             inbox,
             manager: None,
             jobs: BTreeMap::new(),

@@ -103,7 +103,8 @@ impl Shepherd {
             let input = JobInput::resumed(file, id, start.ntasks, self.inbox.clone());
             job.streams.input = Some(input);
         }
-        let io = JobIo::reopen(&start, &job_user, &self.output);
+        let helpers = self.helpers.get(start.userid);
+        let io = JobIo::reopen(&start, &job_user, job.streams.helpers(helpers), &self.output);
         job.streams.output = io.as_ref().ok().map(JobIo::log);
         let mut exited = Vec::new();
         for task in forked.tasks {
@@ -115,7 +116,7 @@ impl Shepherd {
             let lost = match &io {
                 Ok(io) => io
                     .resume(&start, task.rank, task.ends)
-                    .and_then(|ends| job.streams.start(id, task.rank, ends, &self.inbox))
+                    .and_then(|ends| job.streams.start(id, task.rank, ends, helpers, &self.inbox))
                     .err()
                     .map(|error| error.to_string()),
                 Err(error) => Some(error.to_string()),

@@ -2,6 +2,9 @@
 
 use std::io::Read;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags};
+
 use super::*;
 
 #[test]
@@ -134,8 +137,10 @@ fn what_a_job_has_printed_outlives_its_shepherd() {
     manager.executor.start(job.clone());
     let output = reported_output(&manager).unwrap();
     drop(manager);
-    let entry: Value = serde_json::from_str(output.lines().nth(1).unwrap()).unwrap();
-    let shepherd = &parent(entry["context"]["data"].as_str().unwrap());
+    let entries = output.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut printed =
+        entries.filter_map(|entry| Some(entry["context"]["data"].as_str()?.to_owned()));
+    let shepherd = &parent(&printed.next().unwrap());
     kill_process(pid(shepherd), UnixSignal::TERM).unwrap();
     wait_gone(shepherd);
     let second = site.manager();
@@ -245,8 +250,28 @@ fn output_to_a_fifo_that_is_not_read_delays_no_other_job() {
 }
 
 #[test]
+fn the_reader_of_a_fifo_for_one_task_sees_the_end_of_no_output() {
+    let site = Site::new();
+    let manager = site.manager();
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let reader = rustix::fs::open(site.fifo("out.0"), flags, Mode::empty()).unwrap();
+    let stdout = json!({"path": "out.{{taskid}}", "label": true});
+    let shell_options = json!({"output": {"stdout": stdout}});
+    assert_eq!(manager.status(StartJob { shell_options, ..site.job(1, 1, "true") }), 0);
+    // POLLHUP means that a writer has opened the FIFO and closed it again.
+    wait_for("the output has ended", || {
+        let mut polled = [PollFd::new(&reader, PollFlags::empty())];
+        poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap();
+        polled[0].revents().contains(PollFlags::HUP)
+    });
+    manager.end();
+}
+
+#[test]
 fn a_job_that_writes_to_a_fifo_that_is_not_read_can_be_canceled() {
-    let site = Site { kill: IMPATIENT, ..Site::new() };
+    // The end of the output is waited for until the next kill. No SIGKILL competes with the first signal.
+    let kill = KillPolicy { kill_signal: Signal::TERM, ..IMPATIENT };
+    let site = Site { kill, ..Site::new() };
     let manager = site.manager();
     let fifo = site.fifo("fifo");
     let _reader = fs::File::options().read(true).write(true).open(fifo).unwrap();

@@ -349,7 +349,7 @@ fn jobs_go_on_when_their_shepherd_dies() {
 
 #[test]
 fn a_canceled_job_of_a_dead_shepherd_is_killed_with_all_it_has_started() {
-    let site = Site { kill: IMPATIENT, ..Site::new() };
+    let site = Site::new();
     let manager = site.manager();
     let ready = site.fifo("ready");
     // The sleeper is not a child of the task when the shepherd dies.

@@ -1,93 +1,31 @@
-//! Files that a job's user names: opened and written without ever waiting for the user.
+//! Files that a job's user names: opened without ever waiting for the user.
 //!
-//! The shepherd serves the jobs of all users on one thread. A FIFO, a socket or a terminal takes data only as fast
-//! as its other end reads, so the shepherd writes to them when they are ready, and does other work meanwhile.
+//! The shepherd serves the jobs of all users on one thread. A FIFO is a pipe, which a process can
+//! [keep locked](super::super::deserted): even to open it may take for ever, so it isn't opened here.
 //!
 //! It has files of many users open. A process may use its own open files by name (`/proc/self/fd/N`), whatever
-//! directories they are in, so no file is opened by such a name.
+//! directories they are in, so no path of a user may lead through such a name.
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
 use rustix::fs::{
-    CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, ResolveFlags, fcntl_getfl, fcntl_setfl, fstat,
-    fstatfs, openat, openat2, readlinkat,
+    Access, AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, ResolveFlags, Stat, accessat,
+    fcntl_getfl, fcntl_setfl, fstat, fstatfs, openat, openat2, readlinkat,
 };
 use rustix::io::Errno;
+use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
-use tokio::net::unix::pipe::Sender;
-use tokio::sync::Mutex;
-
-use crate::open_files::OpenFiles;
-
-/// A file for the output of a job. Either the shepherd writes to it, or the job's tasks do.
-pub(in crate::exec::shepherd) struct OutputFile {
-    file: File,
-    /// Its path, if only the task may open it.
-    of_task: Option<PathBuf>,
-    /// Held while a piece is written, so that pieces don't mix.
-    turn: Mutex<()>,
-}
-
-impl OutputFile {
-    /// The file `file`, which [`open`] has opened by the path `path`.
-    pub(in crate::exec::shepherd) fn new(file: File, path: &Path) -> Self {
-        let of_task = depends_on_process(&file).then(|| path.to_owned());
-        Self { file: OpenFiles::of_this_process().apart(file), of_task, turn: Mutex::new(()) }
-    }
-
-    /// The file as a standard stream of a task, which expects that a write waits. The shepherd must not write to it
-    /// from then on: it would wait, too.
-    pub(in crate::exec::shepherd) fn for_task(&self) -> io::Result<TaskStream> {
-        match &self.of_task {
-            Some(path) => Ok(TaskStream::OpenedByTask(path.clone(), Purpose::Append)),
-            None => for_task(self.file.try_clone()?).map(TaskStream::Open),
-        }
-    }
-
-    fn writable(&self) -> io::Result<&File> {
-        match self.of_task {
-            Some(_) => Err(io::ErrorKind::PermissionDenied.into()),
-            None => Ok(&self.file),
-        }
-    }
-
-    /// Writes what can be written at once.
-    pub(in crate::exec::shepherd) fn write_now(&self, text: &[u8]) -> io::Result<()> {
-        self.writable()?.write_all(text)
-    }
-
-    /// Writes all of `text`, as fast as the file takes it.
-    pub(in crate::exec::shepherd) async fn write(&self, mut text: &[u8]) -> io::Result<()> {
-        let mut file = self.writable()?;
-        let _turn = self.turn.lock().await;
-        while !text.is_empty() {
-            match file.write(text) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(size) => text = text.get(size..).unwrap_or_default(),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    // Fails for a device that can't say when it is ready; the output is then lost. Everything else is
-                    // waited for like a pipe.
-                    let copy = OwnedFd::from(self.file.try_clone()?);
-                    Sender::from_owned_fd_unchecked(copy)?.writable().await?;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-}
-
 /// A standard stream of a task.
 pub(in crate::exec::shepherd) enum TaskStream {
     Open(OwnedFd),
-    /// A file that [depends on the process](depends_on_process) that opens it.
+    /// A file that the task opens itself.
     OpenedByTask(PathBuf, Purpose),
 }
 
@@ -99,25 +37,117 @@ pub(in crate::exec::shepherd) enum Purpose {
     Append,
 }
 
-/// Opens a user's file by its absolute path. It doesn't wait for the other end of a FIFO, and makes no terminal the
-/// controlling one.
-pub(in crate::exec::shepherd) fn open(path: &Path, purpose: Purpose) -> io::Result<File> {
-    static BY_SYSTEM: OnceLock<bool> = OnceLock::new();
-    let flags = match purpose {
-        Purpose::Read => OFlags::RDONLY,
-        Purpose::Append => OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE,
-    };
-    let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    // The system call exists since Linux 5.6, and not in all containers.
-    let by_system = BY_SYSTEM.get_or_init(|| open_by_system(Path::new("/"), OFlags::PATH).is_ok());
-    let opened = if *by_system { open_by_system(path, flags) } else { open_by_steps(path, flags) };
-    Ok(File::from(opened?))
+impl Purpose {
+    /// The flags of an open that doesn't wait for the other end of a FIFO, and makes no terminal the controlling one.
+    fn flags(self) -> OFlags {
+        let flags = match self {
+            Self::Read => OFlags::RDONLY,
+            Self::Append => OFlags::WRONLY | OFlags::APPEND,
+        };
+        flags | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC
+    }
 }
 
-/// Whether the content of a file depends on the process that opens it, as below `/proc/self`. The process of a task
-/// has to open such a file itself: the shepherd would show, or change, its own data.
-pub(in crate::exec::shepherd) fn depends_on_process(file: &File) -> bool {
-    fstatfs(file).is_ok_and(|found| found.f_type == PROC_SUPER_MAGIC)
+/// A user's file, as [`open`] finds it.
+#[derive(Debug)]
+pub(in crate::exec::shepherd) enum UserFile {
+    Open(File),
+    /// A FIFO. It isn't opened yet: its user's threads, or the task, open it, since that may take for ever.
+    Fifo,
+    /// A file whose content depends on the process that opens it, as below `/proc/self`. The process of a task has to
+    /// open it: the shepherd would show, or change, its own data.
+    OfProcess,
+}
+
+/// How many times to look for a file that others keep removing and creating.
+const ATTEMPTS: u32 = 8;
+
+/// Opens a user's file by its absolute path.
+pub(in crate::exec::shepherd) fn open(path: &Path, purpose: Purpose) -> io::Result<UserFile> {
+    let mut error = Errno::EXIST;
+    for _ in 0..ATTEMPTS {
+        let found = match find(path, OFlags::PATH | OFlags::CLOEXEC) {
+            Err(Errno::NOENT) if purpose == Purpose::Append => {
+                if path.as_os_str().as_bytes().ends_with(b"/") {
+                    return Err(Errno::ISDIR.into());
+                }
+                match open_by_steps(path, purpose.flags() | OFlags::CREATE | OFlags::EXCL) {
+                    // Another process has just made it.
+                    Err(Errno::EXIST) => {
+                        error = Errno::EXIST;
+                        continue;
+                    }
+                    made => return Ok(UserFile::Open(File::from(made?))),
+                }
+            }
+            found => found?,
+        };
+        match open_found(&found, purpose) {
+            // Another host has replaced it: what a network file system had in its cache is gone now.
+            Err(Errno::STALE) => error = Errno::STALE,
+            opened => return Ok(opened?),
+        }
+    }
+    Err(error.into())
+}
+
+/// Opens what `found` refers to. Not by its path, where a FIFO may be by now.
+fn open_found(found: &OwnedFd, purpose: Purpose) -> rustix::io::Result<UserFile> {
+    let stat = fstat(found)?;
+    let name = format!("/proc/self/fd/{}", found.as_raw_fd());
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Fifo => {
+            let access = match purpose {
+                Purpose::Read => Access::READ_OK,
+                Purpose::Append => Access::WRITE_OK,
+            };
+            accessat(CWD, name, access, AtFlags::EACCESS)?;
+            return Ok(UserFile::Fifo);
+        }
+        FileType::RegularFile if purpose == Purpose::Append => {
+            let target = PathBuf::from(OsString::from_vec(
+                readlinkat(CWD, &*name, Vec::new())?.into_bytes(),
+            ));
+            // It may be in no directory any more.
+            let place = target.parent().and_then(|parent| stat_of(parent).ok());
+            if place.is_some_and(|place| is_trap(&place, stat.st_uid)) {
+                return Err(Errno::ACCESS);
+            }
+        }
+        _ => {}
+    }
+    if fstatfs(found).is_ok_and(|found| found.f_type == PROC_SUPER_MAGIC) {
+        return Ok(UserFile::OfProcess);
+    }
+    openat(CWD, name, purpose.flags(), Mode::empty()).map(|file| UserFile::Open(File::from(file)))
+}
+
+fn stat_of(directory: &Path) -> rustix::io::Result<Stat> {
+    fstat(openat(CWD, directory, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// Whether something of the user `owner` may be there to catch what other users write: in a directory such as `/tmp`, and
+/// neither of the user that this thread acts as nor of the directory's owner. The system refuses to open such a file with
+/// `O_CREAT`, and to follow such a link, by `fs.protected_regular` and `fs.protected_symlinks`.
+fn is_trap(directory: &Stat, owner: u32) -> bool {
+    let mode = Mode::from_raw_mode(directory.st_mode);
+    mode.contains(Mode::SVTX)
+        && mode.intersects(Mode::WGRP | Mode::WOTH)
+        && owner != geteuid().as_raw()
+        && owner != directory.st_uid
+}
+
+/// Opens a user's file, whatever it is. The calling process is the task's, or the thread is one that a user may let wait.
+pub(in crate::exec::shepherd) fn open_patiently(path: &Path, purpose: Purpose) -> io::Result<File> {
+    Ok(File::from(find(path, purpose.flags())?))
+}
+
+/// Opens a file by its path.
+fn find(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    static BY_SYSTEM: OnceLock<bool> = OnceLock::new();
+    // The system call exists since Linux 5.6, and not in all containers.
+    let by_system = BY_SYSTEM.get_or_init(|| open_by_system(Path::new("/"), OFlags::PATH).is_ok());
+    if *by_system { open_by_system(path, flags) } else { open_by_steps(path, flags) }
 }
 
 fn mode(flags: OFlags) -> Mode {
@@ -149,10 +179,14 @@ fn open_by_steps(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
             }
             found => found?,
         };
-        if FileType::from_raw_mode(fstat(&found)?.st_mode) == FileType::Symlink {
+        let stat = fstat(&found)?;
+        if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
             links += 1;
             if links > LINKS || fstatfs(&found)?.f_type == PROC_SUPER_MAGIC {
                 return Err(Errno::LOOP);
+            }
+            if is_trap(&fstat(&here)?, stat.st_uid) {
+                return Err(Errno::ACCESS);
             }
             let target = readlinkat(&found, "", Vec::new())?.into_bytes();
             let target = PathBuf::from(OsString::from_vec(target));
@@ -175,7 +209,7 @@ fn components(path: &Path) -> Vec<OsString> {
     below.map(|part| part.as_os_str().to_owned()).rev().collect()
 }
 
-/// Makes a file that [`open`] has opened a standard stream of a task.
+/// Makes a file that was opened here a standard stream of a task, which expects that it waits.
 pub(in crate::exec::shepherd) fn for_task(file: File) -> io::Result<OwnedFd> {
     let flags = fcntl_getfl(&file)?;
     if flags.contains(OFlags::NONBLOCK) {
@@ -188,7 +222,7 @@ pub(in crate::exec::shepherd) fn for_task(file: File) -> io::Result<OwnedFd> {
 mod tests {
     use std::fs;
     use std::os::fd::AsRawFd;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
 
@@ -255,5 +289,57 @@ mod tests {
         // Other files of the file system can be opened.
         assert!(open(Path::new("/proc/version"), Purpose::Read).is_ok());
         assert!(open_by_steps(Path::new("/proc/version"), OFlags::RDONLY).is_ok());
+    }
+
+    #[test]
+    fn a_file_is_opened_by_what_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        rustix::fs::mknodat(CWD, path("fifo"), FileType::Fifo, Mode::from_raw_mode(0o600), 0)
+            .unwrap();
+        symlink("fifo", path("to-fifo")).unwrap();
+        for purpose in [Purpose::Read, Purpose::Append] {
+            for name in ["fifo", "to-fifo"] {
+                assert!(matches!(open(&path(name), purpose).unwrap(), UserFile::Fifo), "{name}");
+            }
+            let own = open(Path::new("/proc/self/stat"), purpose);
+            assert!(!matches!(own, Ok(UserFile::Open(_))), "{own:?}");
+        }
+        for name in ["new", "new"] {
+            assert!(matches!(open(&path(name), Purpose::Append).unwrap(), UserFile::Open(_)));
+        }
+        symlink("sub/../to-new", path("dangling")).unwrap();
+        fs::create_dir(path("sub")).unwrap();
+        assert!(matches!(open(&path("dangling"), Purpose::Append).unwrap(), UserFile::Open(_)));
+        assert!(path("to-new").is_file());
+        let errno = |name: &str| open(&path(name), Purpose::Append).unwrap_err().raw_os_error();
+        for name in ["sub", "dir/"] {
+            assert_eq!(errno(name), Some(Errno::ISDIR.raw_os_error()), "{name}");
+        }
+        assert!(!path("dir").exists());
+    }
+
+    /// As the system refuses them where the administrator has not turned that off.
+    #[test]
+    fn what_others_have_put_into_a_shared_directory_is_a_trap() {
+        if !geteuid().is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+        fs::write(path("theirs"), "").unwrap();
+        symlink("by-link", path("link")).unwrap();
+        for name in ["theirs", "link"] {
+            std::os::unix::fs::lchown(path(name), Some(61003), None).unwrap();
+            let refused = open(&path(name), Purpose::Append).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied, "{name}");
+        }
+        assert!(!path("by-link").exists());
+        assert!(open(&path("theirs"), Purpose::Read).is_ok());
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        for name in ["theirs", "link"] {
+            assert!(open(&path(name), Purpose::Append).is_ok(), "{name}");
+        }
     }
 }

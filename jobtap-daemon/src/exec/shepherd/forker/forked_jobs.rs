@@ -57,17 +57,20 @@ impl ForkedJobs {
         }
     }
 
-    /// Closes the end of the input of a task.
-    pub(super) fn close_input(&mut self, pid: Pid) {
+    /// Takes the end of the input of a task, to be closed.
+    pub(super) fn take_input(&mut self, pid: Pid) -> Vec<OwnedFd> {
         let job = self.running.get(&pid).and_then(|id| self.jobs.get_mut(id));
         let tasks = job.into_iter().flat_map(|job| &mut job.tasks);
-        for task in tasks.filter(|task| task.pid == pid) {
-            task.ends.retain(|(end, _)| *end != ShepherdEnd::Input);
-        }
+        let ends = tasks
+            .filter(|task| task.pid == pid)
+            .flat_map(|task| task.ends.extract_if(.., |(end, _)| *end == ShepherdEnd::Input));
+        ends.map(|(_, file)| file).collect()
     }
 
-    /// Forgets a job that has ended. Its processes, if it has left any, are still reaped.
-    pub(super) fn forget(&mut self, id: JobId) {
-        self.jobs.remove(&id);
+    /// Forgets a job that has ended. Its processes, if it has left any, are still reaped. Returns the ends of its
+    /// streams, to be closed.
+    pub(super) fn forget(&mut self, id: JobId) -> Vec<OwnedFd> {
+        let tasks = self.jobs.remove(&id).into_iter().flat_map(|job| job.tasks);
+        tasks.flat_map(|task| task.ends).map(|(_, file)| file).collect()
     }
 }

@@ -9,9 +9,9 @@
 //! It has a single thread, so that a new process can do anything before it executes its program, and it is small, so
 //! that the system copies little for a new process.
 
-use std::io;
+use std::io::{self, Read};
 use std::ops::ControlFlow;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 
 use rustix::cmsg_space;
@@ -22,6 +22,7 @@ use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::super::deserted::is_deserted;
 use super::super::ignored_signals::catch_ignored;
 use super::super::pids::signals::signal_task;
 use super::forked_jobs::{ForkedJobs, ForkedTask};
@@ -157,11 +158,13 @@ impl ForkerProcess {
                 }
             }
             ForkerRequest::CloseInput { pid } => {
-                if let Some(pid) = Pid::from_raw(pid) {
-                    self.jobs.close_input(pid);
-                }
+                let input = Pid::from_raw(pid).map(|pid| self.jobs.take_input(pid));
+                close_without_waiting(input.unwrap_or_default());
             }
-            ForkerRequest::Forget(jobs) => jobs.into_iter().for_each(|id| self.jobs.forget(id)),
+            ForkerRequest::Forget(jobs) => {
+                let ends = jobs.into_iter().flat_map(|id| self.jobs.forget(id));
+                close_without_waiting(ends.collect());
+            }
             ForkerRequest::Leave => return ControlFlow::Break(()),
         }
         ControlFlow::Continue(())
@@ -238,6 +241,34 @@ impl ForkerProcess {
                 Err(_) => return,
             }
         }
+    }
+}
+
+/// Closes ends of tasks' streams. This process may have the last copies of pipes that processes without a job [keep
+/// locked](super::super::deserted). Then a new process gets copies, and waits in place of this one when it exits.
+fn close_without_waiting(ends: Vec<OwnedFd>) {
+    let (closed, open): (Vec<_>, Vec<_>) = ends.into_iter().partition(|end| is_deserted(end));
+    drop(closed);
+    if open.is_empty() {
+        return;
+    }
+    // The new process exits when the writing end is closed, after the copies of this process.
+    let started = io::pipe().and_then(|(mut reader, writer)| {
+        let kept = open.iter().map(AsRawFd::as_raw_fd).chain([reader.as_raw_fd()]);
+        let kept: Vec<i32> = kept.collect();
+        system::fork(move || {
+            system::close_others(&kept);
+            reader.read(&mut [0]).map_or(libc::EXIT_FAILURE, |_| libc::EXIT_SUCCESS)
+        })?;
+        Ok(writer)
+    });
+    match started {
+        Ok(writer) => {
+            drop(open);
+            drop(writer);
+        }
+        // The host has no room for a process. Files that stay open are the smaller harm.
+        Err(_) => std::mem::forget(open),
     }
 }
 

@@ -21,7 +21,7 @@ use rustix::process::{
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::super::files::user_file::{for_task, open};
+use super::super::files::user_file::{for_task, open_patiently};
 use super::progress::Progress;
 use super::request::{FileUse, Spawn, Standard};
 use super::system::{self, ChangedSignals, Program, Unexecuted, close_others};
@@ -158,7 +158,7 @@ fn execute(
         user.assume()?;
     }
     for wanted in &spawn.opens {
-        place(wanted.stream, &for_task(open(&wanted.path, wanted.purpose)?)?)?;
+        place(wanted.stream, &for_task(open_patiently(&wanted.path, wanted.purpose)?)?)?;
     }
     let Spawn { program, directory, args, mut env, .. } = spawn;
     if let Some(pmi) = &pmi {

@@ -417,6 +417,7 @@ mod tests {
     use tokio::sync::mpsc::unbounded_channel;
 
     use super::super::job_user::JobUser;
+    use super::super::streams::task_pipe::JobHelpers;
     use super::super::streams::taskio::JobIo;
     use super::*;
     use crate::exec::job_files::JobFiles;
@@ -518,7 +519,9 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let files = Arc::new(JobFiles::open(state.path(), "output").unwrap());
         let start = StartJob { ntasks: 1, takes_output: true, ..StartJob::new(ID) };
-        let io = JobIo::create(&start, &JobUser::default(), &files).unwrap();
+        let io =
+            JobIo::create(&start, &JobUser::default(), &JobHelpers::new(&Arc::default()), &files)
+                .unwrap();
         let mut job = running(1);
         job.streams.output = Some(io.log());
         job.end_if_done();

@@ -62,12 +62,23 @@ pub(in crate::exec::shepherd) struct Launch {
 
 /// The next step of a launch.
 pub(in crate::exec::shepherd) enum Step {
+    /// To open the FIFOs that all tasks share.
+    Fifos,
+    /// To wait until they are open.
+    Opening,
     /// To prepare the files of the next task with this rank or a higher one.
     Files(u32),
     /// To request the process of this task.
     Task(TaskRequest),
     /// To wait until this process executes its program.
     Executing(Executing),
+}
+
+impl Step {
+    /// The step after the FIFOs are open.
+    fn with_open_fifos(io: &JobIo) -> Self {
+        if io.has_own_files() { Self::Files(0) } else { Self::Task(TaskRequest::first(0)) }
+    }
 }
 
 /// The request of a task's process.
@@ -183,16 +194,25 @@ impl Launch {
         io: JobIo,
         program: Result<PathBuf, Errno>,
     ) -> Self {
-        let step =
-            if io.has_own_files() { Step::Files(0) } else { Step::Task(TaskRequest::first(0)) };
+        let has_fifos = io.fifos().next().is_some();
+        let step = if has_fifos { Step::Fifos } else { Step::with_open_fifos(&io) };
         Self { plan, io, program, step, exits: Vec::new() }
+    }
+
+    /// Continues once the FIFOs are open. Returns whether the launch has waited for that.
+    pub(in crate::exec::shepherd) fn opened(&mut self) -> bool {
+        let waited = matches!(self.step, Step::Opening);
+        if waited {
+            self.step = Step::with_open_fifos(&self.io);
+        }
+        waited
     }
 
     /// The process that is being started.
     pub(in crate::exec::shepherd) fn executing(&mut self) -> Option<&mut Executing> {
         match &mut self.step {
             Step::Executing(executing) => Some(executing),
-            Step::Files(_) | Step::Task(_) => None,
+            Step::Fifos | Step::Opening | Step::Files(_) | Step::Task(_) => None,
         }
     }
 
@@ -206,7 +226,7 @@ impl Launch {
         let next = Step::Task(TaskRequest::first(rank.saturating_add(1)));
         match std::mem::replace(&mut self.step, next) {
             Step::Executing(executing) => Some(executing),
-            Step::Files(_) | Step::Task(_) => None,
+            Step::Fifos | Step::Opening | Step::Files(_) | Step::Task(_) => None,
         }
     }
 }

@@ -2,17 +2,20 @@
 
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
 
 use jobtap_core::job::JobId;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 
+use super::super::helpers::Helpers;
 use super::super::message::Message;
 use super::super::start_error::StartError;
 use super::super::streams::capture;
 use super::super::streams::ends::{Ends, SharedLog, lock};
 use super::super::streams::input::JobInput;
 use super::super::streams::pty::Terminal;
+use super::super::streams::task_pipe::{End, JobHelpers};
 
 /// The streams of one job.
 #[derive(Default)]
@@ -22,30 +25,39 @@ pub(in crate::exec::shepherd) struct Streams {
     /// Work to stop when the job ends.
     pumps: Vec<AbortHandle>,
     terminals: Vec<Terminal>,
+    /// The threads that use its pipes, once it has any.
+    helpers: Option<JobHelpers>,
     pub(in crate::exec::shepherd) input: Option<JobInput>,
     /// The log of its output, until it ends.
     pub(in crate::exec::shepherd) output: Option<SharedLog>,
 }
 
 impl Streams {
+    /// The threads that use the pipes of the job, of those of its user.
+    pub(in crate::exec::shepherd) fn helpers(&mut self, of_user: &Arc<Helpers>) -> &JobHelpers {
+        self.helpers.get_or_insert_with(|| JobHelpers::new(of_user))
+    }
+
     /// Starts to copy a task's input and output.
     pub(in crate::exec::shepherd) fn start(
         &mut self,
         id: JobId,
         rank: u32,
         ends: Ends,
+        helpers: &Arc<Helpers>,
         inbox: &UnboundedSender<Message>,
     ) -> Result<(), StartError> {
+        let helpers = &self.helpers(helpers).clone();
         self.pumps.extend(ends.pmi);
         self.pumps.extend(ends.terminal.as_ref().map(|terminal| terminal.copying.clone()));
         self.terminals.extend(ends.terminal);
         for stream in ends.captures {
-            let pump = capture::start(id, stream, inbox).map_err(StartError::Capture)?;
+            let pump = capture::start(id, stream, helpers, inbox).map_err(StartError::Capture)?;
             self.pumps.push(pump);
             self.open += 1;
         }
         if let (Some(input), Some(pipe)) = (&mut self.input, ends.input) {
-            let pump = input.serve(rank, pipe).map_err(StartError::PassInput)?;
+            let pump = input.serve(rank, End::new(pipe, helpers)).map_err(StartError::PassInput)?;
             self.pumps.extend(pump);
         }
         Ok(())

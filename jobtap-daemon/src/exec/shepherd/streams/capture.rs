@@ -3,13 +3,9 @@
 //! A stream is read only as fast as its target can be written: a task that writes faster than the disk, or than
 //! the reader of a FIFO, blocks on its pipe, and the shepherd's memory stays bounded.
 
-use std::cell::RefCell;
 use std::io;
-use std::os::fd::OwnedFd;
 
 use jobtap_core::job::JobId;
-use rustix::io::ioctl_fionbio;
-use tokio::net::unix::pipe::Receiver;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 
@@ -18,26 +14,17 @@ use super::super::output_stream::Stream;
 use super::super::system_error::plain;
 use super::ends::{Capture, Target, lock};
 use super::lines::LineBuffer;
-
-/// The number of bytes read at once: the size of a pipe.
-const AT_ONCE: usize = 64 * 1024;
-
-thread_local! {
-    /// What was read last. All streams share this buffer, since most of them end without any output, and
-    /// clearing so much memory for each would take longer than reading.
-    static CHUNK: RefCell<Vec<u8>> = RefCell::new(vec![0; AT_ONCE]);
-}
+use super::task_pipe::{JobHelpers, Printed};
 
 /// Captures a stream until its last writer has closed it; then sends [`Message::StreamEnded`].
 pub(in crate::exec::shepherd) fn start(
     id: JobId,
     capture: Capture,
+    helpers: &JobHelpers,
     inbox: &UnboundedSender<Message>,
 ) -> io::Result<AbortHandle> {
     let Capture { pipe, target, stream, rank, unbuffered } = capture;
-    let pipe = OwnedFd::from(pipe);
-    ioctl_fionbio(&pipe, true)?;
-    let pipe = Receiver::from_owned_fd_unchecked(pipe)?;
+    let pipe = Printed::new(pipe, helpers)?;
     let inbox = inbox.clone();
     let task = tokio::spawn(async move {
         let mut lines = LineBuffer::new(unbuffered);
@@ -51,12 +38,14 @@ pub(in crate::exec::shepherd) fn start(
                 let _ = inbox.send(Message::OutputLost { id, note });
             }
         };
-        while pipe.readable().await.is_ok() {
-            match take(&pipe, &mut lines, &target, stream, rank) {
-                Taken::Nothing => continue,
-                Taken::End => break,
-                Taken::Some(outcome) => report_loss(finish(outcome, &target).await),
-            }
+        if let Target::File(file, _) = &target {
+            report_loss(file.open().await);
+        }
+        while let Ok(read) = pipe.read().await
+            && !read.is_empty()
+        {
+            let rest = write(&target, stream, rank, |piece| lines.push(&read, piece));
+            report_loss(finish(rest, &target).await);
             // All jobs share this thread, so one busy writer must not occupy it.
             tokio::task::yield_now().await;
         }
@@ -72,37 +61,12 @@ pub(in crate::exec::shepherd) fn start(
     Ok(task.abort_handle())
 }
 
-enum Taken {
-    Nothing,
-    /// Output was read; the bytes are still to be written to the file.
-    Some(io::Result<Vec<u8>>),
-    End,
-}
-
 /// Writes to a file what is still to be written.
 async fn finish(rest: io::Result<Vec<u8>>, target: &Target) -> io::Result<()> {
     match target {
         Target::Log(_) => rest.map(drop),
-        Target::File(file, _) => file.write(&rest?).await,
+        Target::File(file, _) => file.write(rest?).await,
     }
-}
-
-fn take(
-    pipe: &Receiver,
-    lines: &mut LineBuffer,
-    target: &Target,
-    stream: Stream,
-    rank: u32,
-) -> Taken {
-    CHUNK.with_borrow_mut(|chunk| match pipe.try_read(chunk) {
-        Ok(0) => Taken::End,
-        Ok(size) => {
-            let read = chunk.get(..size).unwrap_or_default();
-            Taken::Some(write(target, stream, rank, |piece| lines.push(read, piece)))
-        }
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Taken::Nothing,
-        Err(_) => Taken::End,
-    })
 }
 
 /// Writes to the log the pieces that `pieces` passes to its argument. For a file, returns what is to be written

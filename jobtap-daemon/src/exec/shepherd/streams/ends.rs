@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::task::AbortHandle;
 
-use super::super::files::user_file::OutputFile;
 use super::super::forker::{FileUse, ShepherdEnd};
 use super::super::output_stream::Stream;
 use super::output::OutputLog;
+use super::output_file::OutputFile;
 use super::pty::Terminal;
 
 /// The output log, shared by the streams of a job.

@@ -6,20 +6,19 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, PipeWriter, Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use jobtap_core::job::JobId;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tokio::io::AsyncWriteExt;
-use tokio::net::unix::pipe::Sender;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::super::message::Message;
+use super::task_pipe::{End, Writer};
 use crate::clock::now;
 use crate::exec::data::{decode_data, encode_data};
 use crate::open_files::OpenFiles;
@@ -66,17 +65,18 @@ pub(in crate::exec::shepherd) struct JobInput {
 
 enum State {
     /// Nobody has sent input yet. The tasks wait for it at the other ends of these pipes.
-    Awaited(Vec<TaskPipe>),
+    Awaited(Vec<TaskInput>),
     /// The input is in this file, from which the tasks are served as it grows, from `begin` on.
     Kept { file: File, reader: Arc<File>, begin: u64, grown: watch::Sender<()> },
     /// All tasks read a file themselves.
     Redirected,
 }
 
-/// The pipe from which one task reads its input.
-struct TaskPipe {
+/// The input of one task.
+struct TaskInput {
     rank: u32,
-    pipe: PipeWriter,
+    /// The pipe from which the task reads it.
+    pipe: End<PipeWriter>,
 }
 
 impl JobInput {
@@ -130,15 +130,15 @@ impl JobInput {
         make: impl FnOnce() -> io::Result<File>,
     ) -> io::Result<Vec<AbortHandle>> {
         let mut pumps = Vec::new();
-        if let State::Awaited(pipes) = &mut self.state {
+        if let State::Awaited(inputs) = &mut self.state {
             let mut file = make()?;
             file.write_all(&header(self.ntasks)?)?;
             // Opened through the descriptor: the name may refer to another file by now.
             let reader = File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
             let reader = Arc::new(OpenFiles::of_this_process().apart(reader));
-            let (pipes, grown) = (std::mem::take(pipes), watch::Sender::new(()));
-            for pipe in pipes {
-                pumps.push(pipe.serve(&reader, 0, &grown, self.id, &self.inbox)?);
+            let (inputs, grown) = (std::mem::take(inputs), watch::Sender::new(()));
+            for input in inputs {
+                pumps.push(input.serve(&reader, 0, &grown, self.id, &self.inbox)?);
             }
             self.state = State::Kept { file, reader, begin: 0, grown };
         }
@@ -154,16 +154,16 @@ impl JobInput {
     pub(in crate::exec::shepherd) fn serve(
         &mut self,
         rank: u32,
-        pipe: PipeWriter,
+        pipe: End<PipeWriter>,
     ) -> io::Result<Option<AbortHandle>> {
-        let pipe = TaskPipe { rank, pipe };
+        let input = TaskInput { rank, pipe };
         match &mut self.state {
-            State::Awaited(pipes) => {
-                pipes.push(pipe);
+            State::Awaited(inputs) => {
+                inputs.push(input);
                 Ok(None)
             }
             State::Kept { reader, begin, grown, .. } => {
-                pipe.serve(reader, *begin, grown, self.id, &self.inbox).map(Some)
+                input.serve(reader, *begin, grown, self.id, &self.inbox).map(Some)
             }
             State::Redirected => Ok(None),
         }
@@ -207,7 +207,7 @@ impl Read for Follow {
     }
 }
 
-impl TaskPipe {
+impl TaskInput {
     /// Serves the task of the job `id` from `file` as it grows, from the offset `at` on. `inbox` is told when the input has
     /// ended.
     fn serve(
@@ -219,9 +219,9 @@ impl TaskPipe {
         inbox: &UnboundedSender<Message>,
     ) -> io::Result<AbortHandle> {
         let Self { rank, pipe } = self;
+        let pipe = Writer::new(pipe)?;
         let ended = Message::InputEnded { id, rank };
         let inbox = inbox.clone();
-        let mut pipe = Sender::from_owned_fd(OwnedFd::from(pipe))?;
         let mut entries = BufReader::new(Follow { file: Arc::clone(file), at });
         let mut grown = grown.subscribe();
         let rank = rank.to_string();
@@ -243,7 +243,7 @@ impl TaskPipe {
                     continue;
                 }
                 // A write fails if the task has closed its input or exited.
-                if pipe.write_all(&decode_data(&data).unwrap_or_default()).await.is_err() || eof {
+                if pipe.write_all(decode_data(&data).unwrap_or_default()).await.is_err() || eof {
                     break;
                 }
             }

@@ -3,9 +3,12 @@
 
 pub(super) mod capture;
 pub(super) mod ends;
+pub(super) mod fifo;
 pub(super) mod input;
 pub(super) mod lines;
 pub(super) mod options;
 pub(super) mod output;
+mod output_file;
 pub(super) mod pty;
+pub(super) mod task_pipe;
 pub(super) mod taskio;

@@ -4,29 +4,28 @@
 //! any of its tasks runs. The files of single tasks are then closed until their task is started, so that the
 //! number of open files does not grow with the number of tasks.
 
-use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-use super::super::files::user_file::{
-    OutputFile, Purpose, TaskStream, depends_on_process, for_task, open,
-};
+use super::super::files::user_file::{Purpose, TaskStream, UserFile, for_task, open};
 use super::super::forker::ShepherdEnd;
-use super::super::job_user::JobUser;
+use super::super::job_user::{JobUser, JobUserError};
 use super::super::option_error::{OptionError, OptionFault};
 use super::super::output_stream::Stream;
 use super::super::placement::own_tasks;
 use super::super::start_error::StartError;
 use super::super::template::{is_per_task, render, render_for_all};
 use super::ends::{Capture, Ends, SharedLog, Target, lock};
+use super::fifo::Fifo;
 use super::options::{Input, IoOptions};
 use super::output::{OutputLog, Severity, TaskCount};
+use super::output_file::OutputFile;
 use super::pty::{Pty, PtyOptions, Terminal};
+use super::task_pipe::JobHelpers;
 use crate::exec::StartJob;
 use crate::exec::job_files::JobFiles;
 use crate::open_files::OpenFiles;
@@ -70,6 +69,8 @@ pub(in crate::exec::shepherd) struct JobIo {
     options: IoOptions,
     /// The user that files are opened as.
     job_user: JobUser,
+    /// The threads that use FIFOs.
+    helpers: JobHelpers,
     pty: Option<PtyOptions>,
     log: SharedLog,
     /// The files that all tasks share; the same file twice if both streams have the same path.
@@ -82,6 +83,7 @@ impl JobIo {
     pub(in crate::exec::shepherd) fn create(
         job: &StartJob,
         job_user: &JobUser,
+        helpers: &JobHelpers,
         logs: &Arc<JobFiles>,
     ) -> Result<Self, StartError> {
         let options = IoOptions::parse(&job.shell_options)?;
@@ -93,7 +95,8 @@ impl JobIo {
                 OutputLog::in_file(file, task_count(job), limit)
             }
         };
-        let shared = job_user.try_act(|| open_shared(job, &options, Some(&mut log)))?;
+        let opener = Opener { job_user, helpers };
+        let shared = open_shared(job, &options, &opener, Some(&mut log))?;
         let input = match &options.input {
             Input::File(path) => Some(job.cwd.join(render(path, job, 0))),
             Input::Null | Input::Service => None,
@@ -106,14 +109,16 @@ impl JobIo {
         if pty.is_some() && input.is_some() {
             return Err(OptionError::new("pty", OptionFault::TerminalInput).into());
         }
-        let job_user = job_user.clone();
-        Ok(Self { options, job_user, pty, log: Arc::new(Mutex::new(log)), shared, input })
+        let (job_user, helpers) = (job_user.clone(), helpers.clone());
+        let log = Arc::new(Mutex::new(log));
+        Ok(Self { options, job_user, helpers, pty, log, shared, input })
     }
 
     /// The input and output of a job that another shepherd has started.
     pub(in crate::exec::shepherd) fn reopen(
         job: &StartJob,
         job_user: &JobUser,
+        helpers: &JobHelpers,
         logs: &JobFiles,
     ) -> Result<Self, StartError> {
         let mut options = IoOptions::parse(&job.shell_options)?;
@@ -127,10 +132,21 @@ impl JobIo {
         });
         let log = log.map_err(StartError::ContinueLog)?;
         // The paths of the files were logged when the job began.
-        let shared = job_user.try_act(|| open_shared(job, &options, None))?;
+        let shared = open_shared(job, &options, &Opener { job_user, helpers }, None)?;
         let pty = PtyOptions::parse(&job.shell_options)?;
-        let (job_user, log) = (job_user.clone(), Arc::new(Mutex::new(log)));
-        Ok(Self { options, job_user, pty, log, shared, input: None })
+        let (job_user, helpers) = (job_user.clone(), helpers.clone());
+        let log = Arc::new(Mutex::new(log));
+        Ok(Self { options, job_user, helpers, pty, log, shared, input: None })
+    }
+
+    /// The FIFOs that all tasks share, to be opened before any of them is started.
+    pub(in crate::exec::shepherd) fn fifos(&self) -> impl Iterator<Item = &Arc<Fifo>> {
+        let files = [&self.shared.stdout, &self.shared.stderr].into_iter().flatten();
+        files.filter_map(|file| file.fifo())
+    }
+
+    fn opener(&self) -> Opener<'_> {
+        Opener { job_user: &self.job_user, helpers: &self.helpers }
     }
 
     /// Whether each task has files of its own, to be [prepared](Self::prepare).
@@ -148,13 +164,7 @@ impl JobIo {
         for stream in Stream::BOTH {
             let Some(template) = self.own_template(stream) else { continue };
             let path = job.cwd.join(render(template, job, rank));
-            // Opening and closing a FIFO would make its reader see the end of the output.
-            self.job_user.try_act(|| {
-                if !std::fs::metadata(&path).is_ok_and(|found| found.file_type().is_fifo()) {
-                    open_emptied(&path, self.options.append)?;
-                }
-                Ok::<_, StartError>(())
-            })?;
+            self.opener().opened(&path, self.options.append)?;
         }
         Ok(())
     }
@@ -171,10 +181,7 @@ impl JobIo {
         };
         let paths = (path(Stream::Stdout), path(Stream::Stderr));
         let own = |path: &Option<PathBuf>, shared: &Option<Arc<OutputFile>>| match path {
-            Some(path) => {
-                let file = self.job_user.try_act(|| open_output(path))?;
-                Ok::<_, StartError>(Some(Arc::new(OutputFile::new(file, path))))
-            }
+            Some(path) => self.opener().opened(path, true).map(Some),
             None => Ok(shared.clone()),
         };
         let stdout = own(&paths.0, &self.shared.stdout)?;
@@ -255,10 +262,11 @@ impl JobIo {
         let stderr = output(Stream::Stderr)?;
         let (stdin, input) = match (&self.input, self.takes_input()) {
             (Some(path), _) => {
-                let file = self.job_user.act(|| open(path, Purpose::Read)).flatten()?;
-                let stdin = match depends_on_process(&file) {
-                    true => TaskStream::OpenedByTask(path.clone(), Purpose::Read),
-                    false => TaskStream::Open(for_task(file)?),
+                let stdin = match self.job_user.act(|| open(path, Purpose::Read)).flatten()? {
+                    UserFile::Open(file) => TaskStream::Open(for_task(file)?),
+                    UserFile::Fifo | UserFile::OfProcess => {
+                        TaskStream::OpenedByTask(path.clone(), Purpose::Read)
+                    }
                 };
                 (Some(stdin), None)
             }
@@ -368,6 +376,7 @@ fn task_count(job: &StartJob) -> TaskCount {
 fn open_shared(
     job: &StartJob,
     options: &IoOptions,
+    opener: &Opener<'_>,
     mut log: Option<&mut OutputLog>,
 ) -> Result<TaskFiles, StartError> {
     let ranks = match job.ntasks {
@@ -391,7 +400,7 @@ fn open_shared(
             _ => {
                 // The shepherd of the first node has emptied it for all.
                 let append = options.append || job.is_follower();
-                Arc::new(OutputFile::new(open_emptied(&path, append)?, &path))
+                opener.opened(&path, append)?
             }
         };
         opened = Some((path, label, Arc::clone(&file)));
@@ -410,23 +419,31 @@ pub(in crate::exec) fn empties_shared_file(options: &Value) -> bool {
     })
 }
 
-/// Opens an output file, always for appending: tasks and streams that share a file must not overwrite
-/// each other's data.
-fn open_output(path: &Path) -> Result<File, StartError> {
-    open(path, Purpose::Append).map_err(cannot_open(path))
+/// Opens the files of a job for output.
+struct Opener<'a> {
+    job_user: &'a JobUser,
+    helpers: &'a JobHelpers,
 }
 
-fn cannot_open(path: &Path) -> impl Fn(io::Error) -> StartError {
-    move |error| StartError::Output { path: path.to_owned(), error }
-}
-
-/// Opens an output file and truncates it, unless `append` is set.
-fn open_emptied(path: &Path, append: bool) -> Result<File, StartError> {
-    let file = open_output(path)?;
-    if !append && file.metadata().map_err(cannot_open(path))?.is_file() {
-        file.set_len(0).map_err(cannot_open(path))?;
+impl Opener<'_> {
+    /// Opens a file and truncates it, unless `append` is set. Writes always append: tasks and streams that share a file must
+    /// not overwrite each other's data.
+    fn opened(&self, path: &Path, append: bool) -> Result<Arc<OutputFile>, StartError> {
+        let opened = self.job_user.act(|| {
+            let opened = open(path, Purpose::Append)?;
+            if let UserFile::Open(file) = &opened
+                && !append
+                && file.metadata()?.is_file()
+            {
+                file.set_len(0)?;
+            }
+            Ok(opened)
+        });
+        let found = opened.map_err(JobUserError::Refused)?;
+        let failed = |error| StartError::Output { path: path.to_owned(), error };
+        let found = found.map_err(failed)?;
+        Ok(Arc::new(OutputFile::new(found, path, self.job_user, self.helpers)))
     }
-    Ok(file)
 }
 
 #[cfg(test)]
@@ -445,7 +462,12 @@ mod tests {
             let options = IoOptions::parse(&options).unwrap();
             let mut log =
                 OutputLog::in_file(tempfile::tempfile().unwrap(), task_count(&job), 1 << 20);
-            let TaskFiles { stdout, stderr } = open_shared(&job, &options, Some(&mut log)).unwrap();
+            let opener = Opener {
+                job_user: &JobUser::default(),
+                helpers: &JobHelpers::new(&Arc::default()),
+            };
+            let opened = open_shared(&job, &options, &opener, Some(&mut log));
+            let TaskFiles { stdout, stderr } = opened.unwrap();
             Arc::ptr_eq(&stdout.unwrap(), &stderr.unwrap())
         };
         let file = |label: bool| json!({"type": "file", "path": "out", "label": label});
