@@ -6,13 +6,13 @@
 //! the program's first actions. So the manager's own binary is started in the program's place, lowers its
 //! limit and executes the program.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use jobtap_core::plugin::Process;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
@@ -29,17 +29,29 @@ const OWN_BINARY: &str = "/proc/self/exe";
 /// The search path for programs if there is no `PATH`.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// Makes the command that executes the process's program under a limit, -1 for no limit. The caller adds the
-/// program's arguments, environment and streams.
+/// A program, and where it is looked for.
+#[derive(Debug)]
+pub struct Program<'a> {
+    /// Its name.
+    pub name: &'a OsStr,
+    /// Its directory, if it isn't the manager's.
+    pub directory: Option<&'a Path>,
+    /// Its variable `PATH`.
+    pub path: Option<&'a OsStr>,
+}
+
+/// Makes the command that executes a program under a limit, -1 for no limit, or under the manager's own. The caller adds
+/// the program's arguments, environment, directory and streams.
 ///
 /// # Errors
 /// Fails as the start of the program itself would, if the program does not exist or can't be executed. An
 /// error that only executing it shows, such as a missing interpreter, is printed by the started process,
 /// which then exits with code 126 or 127 as in a shell.
-pub(crate) fn command(process: &Process, limit: i64) -> io::Result<Command> {
-    find(process)?;
+pub fn command(program: &Program<'_>, limit: Option<i64>) -> io::Result<Command> {
+    let Some(limit) = limit else { return Ok(Command::new(program.name)) };
+    find(program)?;
     let mut command = Command::new(OWN_BINARY);
-    command.arg(ARGUMENT).arg(limit.to_string()).arg(&process.program);
+    command.arg(ARGUMENT).arg(limit.to_string()).arg(program.name);
     Ok(command)
 }
 
@@ -61,18 +73,17 @@ pub fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
 }
 
 /// Checks that the program exists and can be executed.
-fn find(process: &Process) -> Result<(), Errno> {
-    let name = Path::new(&process.program);
-    let from = process.cwd.clone().unwrap_or_default();
-    let candidates: Vec<PathBuf> = if process.program.contains('/') {
+fn find(program: &Program<'_>) -> Result<(), Errno> {
+    let Program { name, directory, path } = program;
+    let from = directory.unwrap_or(Path::new(""));
+    let candidates: Vec<PathBuf> = if name.as_bytes().contains(&b'/') {
         vec![from.join(name)]
     } else {
-        let path = process.env.get("PATH").map(OsString::from);
-        let path = path.or_else(|| std::env::var_os("PATH")).unwrap_or_else(|| DEFAULT_PATH.into());
-        std::env::split_paths(&path).map(|directory| from.join(directory).join(name)).collect()
+        let path = path.unwrap_or(DEFAULT_PATH.as_ref());
+        std::env::split_paths(path).map(|directory| from.join(directory).join(name)).collect()
     };
     let mut outcome = Err(Errno::NOENT);
-    for candidate in candidates.iter().filter(|_| !process.program.is_empty()) {
+    for candidate in candidates.iter().filter(|_| !name.is_empty()) {
         match access(candidate, Access::EXEC_OK) {
             Ok(()) if candidate.is_file() => return Ok(()),
             Ok(()) | Err(Errno::ACCESS) => outcome = Err(Errno::ACCESS),
@@ -94,26 +105,29 @@ mod tests {
         fs::write(directory.path().join("plain"), "").unwrap();
         let plain = directory.path().join("plain").display().to_string();
         let there = directory.path().display().to_string();
-        for process in [
-            Process::new("true"),
-            Process::new("/bin/sh"),
-            Process::new("./sh").cwd("/bin"),
-            Process::new("sh").env("PATH", format!("{there}:/bin")),
-            Process::new(""),
-            Process::new("/nowhere/true"),
-            Process::new("no-such-program"),
-            Process::new("sh").env("PATH", &there),
-            Process::new(plain),
-            Process::new("plain").env("PATH", &there),
-            Process::new("/"),
+        let program = |name: &'static str| (name, "/", None);
+        let on_path = format!("{there}:/bin");
+        for (name, directory, path) in [
+            program("true"),
+            program("/bin/sh"),
+            ("./sh", "/bin", None),
+            ("sh", "/", Some(on_path.as_str())),
+            program(""),
+            program("/nowhere/true"),
+            program("no-such-program"),
+            ("sh", "/", Some(&there)),
+            (&plain, "/", None),
+            ("plain", "/", Some(&there)),
+            program("/"),
         ] {
-            let mut itself = Command::new(&process.program);
-            itself.envs(&process.env).current_dir(process.cwd.as_deref().unwrap_or(Path::new("/")));
-            let (itself, reported) =
-                (itself.arg("/dev/null").spawn(), command(&process, 64).map(drop));
-            let error = itself.map(|mut child| child.wait().map(drop)).err();
+            let mut itself = Command::new(name);
+            itself.env_clear().envs(path.map(|path| ("PATH", path))).current_dir(directory);
+            let error = itself.arg("/dev/null").spawn().map(|mut child| child.wait().map(drop));
+            let (directory, path) = (Some(Path::new(directory)), path.map(OsStr::new));
+            let program = Program { name: name.as_ref(), directory, path };
+            let reported = command(&program, Some(64)).map(drop);
             let kind = |error: io::Error| (error.kind(), error.raw_os_error());
-            assert_eq!(reported.err().map(kind), error.map(kind), "{process:?}");
+            assert_eq!(reported.err().map(kind), error.err().map(kind), "{program:?}");
         }
     }
 }

@@ -18,6 +18,15 @@ const TABLES: u64 = 900;
 const PROCESSES: u64 = 1024;
 /// The files of a plugin's process: its three standard streams, and one that shows its end.
 const PER_PROCESS: u64 = 4;
+/// The maximum number of commands of clients that run on nodes at once.
+const COMMANDS: u64 = 1024;
+/// The files of a command on the manager's own node: its three standard streams, and one that shows its end. One on
+/// another node has only a connection.
+const PER_COMMAND: u64 = 4;
+/// The maximum number of connections to the port of an instance that haven't said yet who they are.
+const STRANGERS: u64 = 256;
+/// The files of a client on another node: two connections that are joined, and that to the manager's socket.
+const PER_REMOTE_CLIENT: u64 = 3;
 /// Files for all other parts: write-ahead logs, threads, the shepherd, files that are read.
 const REST: u64 = 64;
 
@@ -74,8 +83,9 @@ impl OpenFiles {
         F::from(moved.unwrap_or(file))
     }
 
-    /// Starts a process under the limit that was found. Meanwhile that limit applies to all threads.
-    pub fn lowered<T>(&self, start: impl FnOnce() -> T) -> T {
+    /// Starts a process under the limit that was found. Call only in a process with a single thread: meanwhile that limit
+    /// applies to all of them, and another one that opens a file could fail.
+    pub(crate) fn lowered<T>(&self, start: impl FnOnce() -> T) -> T {
         let set = |limit: Rlimit| setrlimit(Resource::Nofile, limit);
         let lowered = self.found != self.raised && set(self.found).is_ok();
         let outcome = start();
@@ -92,7 +102,7 @@ impl OpenFiles {
     }
 
     /// The limit that was found, -1 for no limit, if it differs from the current one.
-    pub(crate) fn to_lower(&self) -> Option<i64> {
+    pub fn to_lower(&self) -> Option<i64> {
         (self.found != self.raised).then(|| self.found())
     }
 
@@ -103,16 +113,32 @@ impl OpenFiles {
         let _ = setrlimit(Resource::Nofile, Rlimit { current: u64::try_from(found).ok(), maximum });
     }
 
-    /// The number of tables that the store may have open. It also respects the limit that was found, which
-    /// applies for a moment while the manager starts its command.
+    /// The number of tables that the store may have open.
     pub(crate) fn tables(&self) -> usize {
-        let found = self.found.current.unwrap_or(u64::MAX);
-        count((self.own() / 4).min(found / 4 * 3).clamp(10, TABLES))
+        count((self.own() / 4).clamp(10, TABLES))
     }
 
     /// The number of plugin processes that may run at once.
     pub(crate) fn processes(&self) -> usize {
         count((self.own() / (4 * PER_PROCESS)).clamp(1, PROCESSES))
+    }
+
+    /// The number of commands of clients that may run on nodes at once.
+    pub(crate) fn commands(&self) -> usize {
+        count((self.own() / (8 * PER_COMMAND)).clamp(1, COMMANDS))
+    }
+
+    /// The number of connections to the port of an instance that may not have said yet who they are.
+    pub(crate) fn strangers(&self) -> usize {
+        count((self.own() / 16).clamp(1, STRANGERS))
+    }
+
+    /// The number of connections that are served at once by the manager of this many nodes, whose clients may all be on
+    /// other nodes.
+    pub(crate) fn connections_beside(&self, nodes: u32) -> usize {
+        let commands = self.commands() * count(PER_COMMAND);
+        let others = count(nodes.into()) + commands + self.strangers();
+        (self.connections().saturating_sub(others) / count(PER_REMOTE_CLIENT)).max(1)
     }
 
     /// The number of connections that are served at once.
@@ -145,6 +171,11 @@ mod tests {
         assert_eq!((high.tables(), high.processes()), (900, 1024));
         assert!(high.connections() > 1_000_000);
         assert_eq!(with_limit(u64::MAX).processes(), 1024);
+        assert_eq!(
+            (usual.commands(), usual.strangers(), usual.connections_beside(4)),
+            (32, 64, 84)
+        );
+        assert_eq!((high.commands(), high.strangers()), (1024, 256));
     }
 
     proptest! {
@@ -153,6 +184,11 @@ mod tests {
             let files = with_limit(own);
             let taken = files.tables() + files.processes() * count(PER_PROCESS) + files.connections();
             prop_assert!(taken < count(own), "{files:?}");
+            let nodes = u32::try_from(own / 64).unwrap_or(u32::MAX);
+            let connections = files.connections_beside(nodes) * count(PER_REMOTE_CLIENT);
+            let commands = files.commands() * count(PER_COMMAND);
+            let of_nodes = count(nodes.into()) + connections + commands + files.strangers();
+            prop_assert!(of_nodes <= files.connections(), "{files:?}");
         }
     }
 }

@@ -7,6 +7,7 @@ pub mod cable;
 pub mod chance;
 pub mod flux;
 pub mod leftovers;
+pub mod network;
 pub mod nodes;
 pub mod rpc;
 pub mod site;

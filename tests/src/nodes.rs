@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -33,7 +34,11 @@ struct Step {
 impl Step {
     /// The address of the manager for a node: that of a cable of its own.
     fn address_for(&mut self, rank: u32) -> Option<String> {
-        let manager = self.values.get(ADDRESS)?.parse().ok()?;
+        let manager: SocketAddr = self.values.get(ADDRESS)?.parse().ok()?;
+        if !manager.ip().is_loopback() {
+            // The cables of hosts with a network of their own are those of that network.
+            return Some(manager.to_string());
+        }
         let cable = match self.cables.get(&rank) {
             Some(cable) => cable.clone(),
             None => Cable::to(manager).ok()?,
@@ -227,8 +232,13 @@ impl Nodes {
     #[track_caller]
     pub fn end(mut self) -> Vec<Option<i32>> {
         self.signal(0, "TERM");
-        let codes = self.processes.iter_mut().map(|process| process.wait().ok()?.code());
-        codes.collect()
+        (0..).take(self.processes.len()).map(|rank| self.wait(rank)).collect()
+    }
+
+    /// Waits for the end of the process of a node, and returns its exit code.
+    #[track_caller]
+    pub fn wait(&mut self, rank: u32) -> Option<i32> {
+        self.processes.get_mut(rank as usize)?.wait().ok()?.code()
     }
 }
 

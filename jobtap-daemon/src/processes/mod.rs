@@ -14,6 +14,7 @@ mod capture;
 mod queue;
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
@@ -287,10 +288,14 @@ impl Started {
         let (stdout, out) =
             Capture::pipe(lines.clone().map(|sink| Lines::new(sink, Stream::Stdout)))?;
         let (stderr, err) = Capture::pipe(lines.map(|sink| Lines::new(sink, Stream::Stderr)))?;
-        let mut command = match shared.files {
-            Some(limit) => Command::from(limited::command(process, limit)?),
-            None => Command::new(&process.program),
+        let path = process.env.get("PATH").map(OsString::from);
+        let path = path.or_else(|| std::env::var_os("PATH"));
+        let program = limited::Program {
+            name: process.program.as_ref(),
+            directory: process.cwd.as_deref(),
+            path: path.as_deref(),
         };
+        let mut command = Command::from(limited::command(&program, shared.files)?);
         command.env(uri::VARIABLE, &shared.uri).env(uri::FLUX_VARIABLE, &shared.uri);
         command.args(&process.args).envs(&process.env).stdout(out).stderr(err).process_group(0);
         if let Some(directory) = &process.cwd {

@@ -1,10 +1,14 @@
 //! `exec`: commands on the nodes of an instance, outside of jobs.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use jobtap_tests::nodes::Nodes;
-use jobtap_tests::{Output, Process, jobtap, run, serve, until};
+use jobtap_tests::{Output, Process, jobtap, run, serve, temporary, until};
 
 use crate::sorted;
 
@@ -26,7 +30,9 @@ fn started(nodes: &Nodes, words: &[&str]) -> (Process, BufReader<std::process::C
     let mut stdout = BufReader::new(process.stdout.take().unwrap());
     let mut line = String::new();
     stdout.read_line(&mut line).unwrap();
-    assert_eq!(line, "ready\n");
+    if line != "ready\n" {
+        panic!("{line}: {:?}", process.wait_with_output());
+    }
     (process, stdout)
 }
 
@@ -107,6 +113,59 @@ fn what_a_command_leaves_behind_gets_signals_and_ends_with_its_client() {
     exec.kill().unwrap();
     exec.wait().unwrap();
     until("nothing is left of it", || !is_running("sleep 54321"));
+}
+
+/// An instance of two nodes whose processes are started with a soft limit of 64 open files and a hard one of 128.
+fn with_few_open_files() -> Nodes {
+    let directory = temporary();
+    let wrapper = directory.path().join("wrapper");
+    fs::write(&wrapper, "#!/bin/sh\nulimit -Sn 64 && ulimit -Hn 128 && exec \"$@\"\n").unwrap();
+    fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
+    Nodes::start_by(2, "5s", &[], |_| Some(PathBuf::from(&wrapper)))
+}
+
+#[test]
+fn commands_have_the_original_limit_of_open_files() {
+    let nodes = with_few_open_files();
+    let limits = format!("/proc/{}/limits", nodes.pid(0));
+    let is_raised = || {
+        let limits = fs::read_to_string(&limits).unwrap();
+        let files = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+        files.split_whitespace().nth(3) == Some("128")
+    };
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let watching = scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) && is_raised() {
+                std::thread::yield_now();
+            }
+            is_raised()
+        });
+        for _ in 0..10 {
+            let printed = nodes.args(&["exec", "sh", "-c", "ulimit -Sn"]);
+            assert_eq!(printed.stdout, "64\n64\n", "{printed:?}");
+        }
+        assert!(!watching.is_finished(), "the manager's own limit stays raised meanwhile");
+        over.store(true, Ordering::Relaxed);
+        assert!(watching.join().unwrap());
+    });
+}
+
+#[test]
+fn a_manager_with_few_open_files_runs_few_commands_at_once() {
+    let nodes = with_few_open_files();
+    // On both nodes.
+    let holding = || started(&nodes, &["exec", "-n", "sh", "-c", "echo ready; sleep 60"]);
+    let mut running: Vec<_> = (0..2).map(|_| holding()).collect();
+    let refused = nodes.jobtap("exec -r 1 true");
+    assert_eq!(refused.code, 126, "{refused:?}");
+    let text = "4 commands are already running on nodes: try again when some have ended";
+    assert!(refused.stderr.contains(text), "{refused:?}");
+    for (exec, _) in &mut running {
+        exec.kill().unwrap();
+        exec.wait().unwrap();
+    }
+    until("there is room again", || nodes.jobtap("exec -r 1 true").code == 0);
 }
 
 #[test]

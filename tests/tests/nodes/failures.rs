@@ -1,12 +1,12 @@
 //! Nodes that fail while jobs run.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use jobtap_tests::nodes::Nodes;
-use jobtap_tests::{run, temporary, until};
+use jobtap_tests::{run, until};
+
+use crate::with_a_disk_of_its_own;
 
 fn state(nodes: &Nodes, id: &str) -> String {
     nodes.args(&["jobs", "-a", "-no", "{status_abbrev}", id]).ok()
@@ -60,22 +60,9 @@ fn a_shepherd_that_dies_on_a_node_is_replaced_and_its_job_goes_on() {
     nodes.jobtap("run -N2 -n2 true").ok();
 }
 
-/// Starts a node that sees a small disk in the place of the directory for temporary files.
-const SMALL_DISK: &str = r#"#!/bin/sh
-exec unshare --mount sh -c 'mount -t tmpfs -o size=2m none "$TMPDIR" && exec "$@"' sh "$@"
-"#;
-
 #[test]
-#[allow(clippy::print_stdout)]
 fn a_full_disk_of_a_node_loses_output_and_no_job() {
-    if run(Command::new("unshare").args(["--mount", "true"])).code != 0 {
-        return println!("skipped: this system doesn't allow a process to mount a disk of its own");
-    }
-    let directory = temporary();
-    let wrapper = directory.path().join("wrapper");
-    fs::write(&wrapper, SMALL_DISK).unwrap();
-    fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
-    let nodes = Nodes::start_by(2, "5s", &[], |rank| (rank == 1).then(|| wrapper.clone()));
+    let Some(nodes) = with_a_disk_of_its_own("2m") else { return };
     let on_second = ["run", "--requires=rank:1", "echo", "here"];
     assert_eq!(nodes.args(&on_second).ok(), "here");
     let fill = "head -c 9000000 /dev/zero >fill; true";

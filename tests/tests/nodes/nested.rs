@@ -5,7 +5,7 @@ use std::fs;
 use jobtap_tests::nodes::Nodes;
 use jobtap_tests::{Output, jobtap};
 
-use crate::sorted;
+use crate::{sorted, with_a_disk_of_its_own};
 
 /// Runs a script as a batch job, and returns what it prints.
 #[track_caller]
@@ -65,6 +65,44 @@ fn a_job_that_is_not_one_task_per_node_says_so() {
     assert!(refused.stderr.contains(text), "{refused:?}");
     let without = nodes.args(&["run", "-N2", "-n2", "-o", "pmi=off", exe, "start", "true"]);
     assert!(without.stderr.contains("and offers no PMI"), "{without:?}");
+    let turned = ["run", "-N2", "-n2", "-o", "taskmap=manual:[[1,1,1,1],[0,1,1,1]]", exe, "start"];
+    let refused = nodes.args(&[&turned[..], &["true"]].concat());
+    assert!(refused.stderr.contains("task 0 of this job is on its node number 1"), "{refused:?}");
+    let cyclic = ["run", "-N2", "-n2", "-o", "taskmap=cyclic", exe, "start", exe, "resource"];
+    let ran = nodes.args(&[&cyclic[..], &["list", "-s", "free", "-no", "{nodelist}"]].concat());
+    assert_eq!(ran.ok(), "n[1-2]");
+}
+
+#[test]
+fn a_nested_instance_on_another_host_is_reached_through_its_node() {
+    let Some(nodes) = with_a_disk_of_its_own("500m") else { return };
+    let file = nodes.directory().join("script.sh");
+    fs::write(&file, "#!/bin/sh\njobtap submit --job-name=inner sleep 60\nsleep 60\n").unwrap();
+    // On the disk that only that host has.
+    let there = format!("--env=TMPDIR={}", nodes.directory().display());
+    let batch = ["batch", "-N1", "--requires=rank:1", "--job-name=outer", &there, "script.sh"];
+    let id = nodes.args(&batch).ok();
+    let own = nodes.args(&["uri", "--wait", &id]).ok();
+    assert!(own.starts_with("local:///"), "{own}");
+    assert!(!std::path::Path::new(&own["local://".len()..]).exists(), "it is on another host");
+    let exe = jobtap().to_str().unwrap();
+    let through = ["proxy", &id, exe];
+    let listed = || nodes.args(&[&through[..], &["jobs", "-no", "{name}"]].concat());
+    jobtap_tests::until("it has a job", || listed().stdout == "inner\n");
+    // More than may wait on the way, in both directions.
+    let words = ["run", "--env=MUCH", "sh", "-c", "yes $(printenv MUCH | wc -c) | head -c 3000000"];
+    let mut much = nodes.command(&[&through[..], &words].concat());
+    let printed = jobtap_tests::run(much.env("MUCH", "m".repeat(100_000)));
+    assert_eq!((printed.code, printed.stdout.len()), (0, 3_000_000), "{}", printed.stderr);
+    assert!(printed.stdout.starts_with("100001\n"));
+    let all = nodes.args(&["jobs", "-R", "-no", "{name}"]).ok();
+    assert!(all.lines().any(|line| line == "inner"), "{all}");
+    let tree = nodes.args(&["pstree", "-x"]).ok();
+    assert!(tree.contains("inner"), "{tree}");
+    // Its end is told as that of a manager nearby.
+    nodes.jobtap(&format!("cancel {id}")).ok();
+    nodes.jobtap(&format!("job wait-event -q -t 60s {id} clean")).ok();
+    assert!(listed().stderr.contains("is not running"));
 }
 
 #[test]

@@ -20,14 +20,13 @@ use super::message::{Connection, Message, next_number, other_program};
 use super::relay;
 use super::wire::{self, Frame, FromNode, NodeInfo, ToNode, VERSION, node_line};
 use crate::clock::now;
+use crate::open_files::OpenFiles;
 
 /// How long a connection may take until it is a node's.
 const JOINING: Duration = Duration::from_secs(10);
 
-/// The maximum number of connections that haven't said yet who they are. More of them wait in the system's queue.
-const MOST_STRANGERS: usize = 256;
-
-/// The same from one address. More of them are closed, so that one host can't keep the nodes on others from connecting.
+/// The maximum number of connections from one address that haven't said yet who they are. More of them are closed, so
+/// that one host can't keep the nodes on others from connecting.
 pub(super) const MOST_OF_ADDRESS: usize = 64;
 
 /// A stream of bytes to a node.
@@ -43,7 +42,8 @@ pub(super) async fn accept(
 ) -> std::io::Result<()> {
     listener.set_nonblocking(true)?;
     let listener = TcpListener::from_std(listener)?;
-    let strangers = Arc::new(Semaphore::new(MOST_STRANGERS));
+    // More of them wait in the system's queue.
+    let strangers = Arc::new(Semaphore::new(OpenFiles::of_this_process().strangers()));
     let by_address = Arc::<Mutex<HashMap<IpAddr, usize>>>::default();
     loop {
         // The semaphore is never closed.

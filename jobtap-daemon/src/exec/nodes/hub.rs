@@ -33,6 +33,7 @@ use crate::exec::shepherd::{empties_shared_file, limits_others};
 use crate::exec::{
     ExecutorReport, HeldJob, JobCommand, KillPolicy, NodeChange, Seen, StartJob, TaskProcess,
 };
+use crate::open_files::OpenFiles;
 
 /// The entry of the exec eventlog for the exit of a task.
 const TASK_EXIT: &str = "shell.task-exit";
@@ -308,7 +309,7 @@ impl Hub {
             timed: BTreeSet::new(),
             exchanges: BTreeMap::new(),
             asked: BTreeMap::new(),
-            commands: Commands::default(),
+            commands: Commands::new(OpenFiles::of_this_process()),
             report: None,
             reports: Vec::new(),
             joining: Some(joining),
@@ -496,9 +497,11 @@ impl Hub {
         for (place, rank) in ranks.into_iter().enumerate() {
             let seen = match place {
                 0 => job.seen,
-                // Only the first node's entries are in the job's log. A repeated exception would end the job again.
+                // Only the first node's entries are in the job's log, so that those of others may come again: the first
+                // exit of all tasks can be among those that the last manager has missed. A repeated exception would end
+                // the job again.
                 _ => Seen {
-                    log_entries: ALL,
+                    log_entries: 0,
                     exceptions: if job.seen.exceptions == 0 { 0 } else { ALL },
                     finished: job.seen.finished,
                 },

@@ -12,7 +12,7 @@
 //! | `channel`, `dial` | the manager's and the node's side of a connection |
 //! | `outputs`, `inputs` | the output of jobs, collected from the nodes; the input that clients send to them |
 //! | `hub` | the loop that owns all of it |
-//! | `node` | a node's side |
+//! | `node`, `absence` | a node's side; how long it waits for a manager that it doesn't reach |
 //! | `plugin_processes`, `node_processes` | the processes of plugins on nodes: the manager's and the node's side |
 //! | `relay` | clients on nodes |
 //! | `commands` | commands that clients run on nodes |
@@ -21,6 +21,7 @@
 //!
 //! The manager's own node is served as the others are, over a connection within the process.
 
+mod absence;
 mod channel;
 mod commands;
 mod dial;
@@ -227,7 +228,7 @@ async fn serve_own(
         let hub_side = channel::serve_own(here, inbox.clone());
         let node_side = node::serve(there, &info, &config, None);
         let (ended, ()) = tokio::join!(node_side, hub_side);
-        if !matches!(ended, Ok(node::End::Cut(_))) {
+        if !matches!(ended, Ok(node::End::Cut(_) | node::End::Silent)) {
             return;
         }
         tokio::time::sleep(PAUSE).await;

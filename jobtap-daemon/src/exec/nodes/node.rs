@@ -14,11 +14,13 @@ use std::time::Duration;
 use jobtap_core::engine::ExecEvent;
 use jobtap_core::job::JobId;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, WriteHalf};
-use tokio::net::UnixStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
+use tokio_rustls::client::TlsStream;
 
+use super::absence::Absence;
 use super::commands;
 use super::dial::Manager;
 use super::identity::{Identity, IdentityError};
@@ -80,6 +82,8 @@ pub(super) enum End {
     Instance,
     /// The channel was cut, or the shepherd has died.
     Cut(io::Error),
+    /// Nothing comes through the channel, not even what shows that it works.
+    Silent,
 }
 
 /// Runs a node until the instance ends. Its shepherd is that of `config`.
@@ -93,8 +97,7 @@ pub async fn run(
     config: &LocalConfig,
     patience: impl Fn() -> Duration,
 ) -> Result<(), NodeError> {
-    let (connector, name) = identity.connector()?;
-    let manager = Manager { address, connector, name };
+    let manager = Manager::new(address, identity)?;
     let serving = async {
         let served = relay::serve(&config.state_dir, &manager).await;
         if let Err(error) = served {
@@ -117,28 +120,38 @@ async fn stay_connected(
     patience: impl Fn() -> Duration,
 ) -> Result<(), NodeError> {
     let address = manager.address;
-    let mut since = Instant::now();
+    let mut absence = Absence::begin(false);
     let processes = NodeProcesses::new(info.uri.as_deref().unwrap_or_default());
     let _closed = Closed(&processes);
     let remote = Remote { processes: processes.clone(), manager: manager.clone() };
     loop {
-        let ended = match timeout(JOINING, manager.connect()).await {
-            Ok(Ok(stream)) => {
+        let reason = match connect(manager, &mut absence).await {
+            Ok(stream) => {
                 let end = serve(stream, info, config, Some(&remote)).await?;
-                since = Instant::now();
-                end
+                absence = Absence::begin(matches!(end, End::Silent));
+                match end {
+                    End::Instance => return Ok(()),
+                    End::Cut(reason) => reason,
+                    End::Silent => io::ErrorKind::TimedOut.into(),
+                }
             }
-            Ok(Err(error)) => End::Cut(error),
-            Err(_) => End::Cut(io::ErrorKind::TimedOut.into()),
+            Err(reason) => reason,
         };
-        match ended {
-            End::Instance => return Ok(()),
-            End::Cut(reason) if since.elapsed() > patience() => {
-                return Err(NodeError::Gone { address, seconds: patience().as_secs(), reason });
-            }
-            End::Cut(_) => sleep(PAUSE).await,
+        if absence.is_over(patience()) {
+            return Err(NodeError::Gone { address, seconds: absence.seconds(), reason });
         }
+        if absence.is_long() {
+            manager.note_vanished();
+        }
+        sleep(PAUSE).await;
     }
+}
+
+/// Makes a connection, and notes what can be learned from the attempt.
+async fn connect(manager: &Manager, absence: &mut Absence) -> io::Result<TlsStream<TcpStream>> {
+    let stream = manager.reach().await.inspect_err(|reason| absence.note_failure(reason))?;
+    absence.note_listener();
+    timeout(JOINING, manager.greet(stream)).await.map_err(io::Error::from)?
 }
 
 /// What a node has whose manager is on another host. On its own host, the manager runs processes itself.
@@ -306,7 +319,9 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Relay<S> {
                 },
                 () = has_news(&self.remote) => self.send_news().await,
                 _ = look.tick(), if !self.tails.is_empty() => self.send_outputs().await,
-                () = sleep_until(heard + SILENCE) => Err(io::ErrorKind::TimedOut.into()),
+                () = sleep_until(heard + SILENCE) => {
+                    return if self.ending { End::Instance } else { End::Silent };
+                }
             };
             if let Err(error) = passed {
                 return if self.ending { End::Instance } else { End::Cut(error) };
@@ -346,7 +361,9 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Relay<S> {
             }
             ToNode::Command { number } => {
                 if let Some(Remote { manager, .. }) = self.remote.clone() {
-                    tokio::spawn(async move { commands::answer(&manager, number).await });
+                    tokio::spawn(async move {
+                        manager.until_vanished(commands::answer(&manager, number)).await;
+                    });
                 }
             }
             ToNode::Ping => self.send(&node_line(&FromNode::Pong)).await?,

@@ -28,8 +28,7 @@ pub async fn play(
     identity: &Identity,
     nodes: Vec<NodeInfo>,
 ) -> Result<(), NodeError> {
-    let (connector, name) = identity.connector()?;
-    let manager = Manager { address, connector, name };
+    let manager = Manager::new(address, identity)?;
     let mut playing = tokio::task::JoinSet::new();
     // The manager limits how many unknown connections it takes from one address, and all nodes have the same.
     let connecting = Arc::new(Semaphore::new(MOST_OF_ADDRESS));

@@ -49,7 +49,8 @@ pub(super) async fn serve(directory: &Path, manager: &Manager) -> io::Result<()>
         let (manager, connecting) = (manager.clone(), Arc::clone(&connecting));
         tokio::spawn(async move {
             // A client whose connection can't be made sees that it ends.
-            let _ = pass(client, &manager, &connecting).await;
+            let passing = async { drop(pass(client, &manager, &connecting).await) };
+            manager.until_vanished(passing).await;
             drop(place);
         });
     }

@@ -500,22 +500,29 @@ async fn a_node_whose_clock_differs_is_named() {
     );
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_other_nodes_learn_of_the_first_exit_if_it_limits_their_time() {
-    let (bench, mut nodes) = Bench::with_nodes(3).await;
+/// The entry for the exit of a task.
+fn exit(rank: u32) -> ExecEvent {
+    let context = serde_json::json!({"rank": rank, "wait_status": 256});
+    let entry = serde_json::json!({
+        "timestamp": 1.0, "name": "shell.task-exit", "context": context
+    });
+    ExecEvent::Log { id: ID, entry: serde_json::from_value(entry).unwrap() }
+}
+
+/// Starts a job on the first two nodes whose first exit limits the time of its other tasks.
+async fn start_timed(bench: &Bench, nodes: &mut [Node]) {
     let tasks = [0, 1].map(|rank| NodeTasks { rank, ntasks: 1 });
     let shell_options = serde_json::json!({"exit-timeout": "5s"});
     let job = StartJob { ntasks: 2, nodes: tasks.into(), shell_options, ..StartJob::new(ID) };
     bench.requests.send(Request::Start(Box::new(job))).ok().unwrap();
     nodes[0].started().await;
     nodes[1].started().await;
-    let exit = |rank: u32| {
-        let context = serde_json::json!({"rank": rank, "wait_status": 256});
-        let entry = serde_json::json!({
-            "timestamp": 1.0, "name": "shell.task-exit", "context": context
-        });
-        ExecEvent::Log { id: ID, entry: serde_json::from_value(entry).unwrap() }
-    };
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_other_nodes_learn_of_the_first_exit_if_it_limits_their_time() {
+    let (bench, mut nodes) = Bench::with_nodes(3).await;
+    start_timed(&bench, &mut nodes).await;
     nodes[1].event(exit(1)).await;
     let (rank, status, host) = (1, 256, "n1".to_owned());
     let first = ShepherdRequest::Job(JobCommand::FirstExit { id: ID, rank, status, host });
@@ -524,6 +531,48 @@ async fn the_other_nodes_learn_of_the_first_exit_if_it_limits_their_time() {
     nodes[0].event(exit(0)).await;
     assert_eq!(nodes[1].next_request().await, None);
     assert_eq!(nodes[2].next_request().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_exit_on_a_node_that_is_away_counts_once_it_is_back() {
+    let (bench, mut nodes) = Bench::with_nodes(2).await;
+    start_timed(&bench, &mut nodes).await;
+    let entry =
+        jobtap_core::eventlog::EventEntry::new(jobtap_core::job::Timestamp(1.0), "init", None);
+    nodes[1].event(ExecEvent::Log { id: ID, entry }).await;
+    settle().await;
+    nodes.remove(1);
+    settle().await;
+    let held = [HeldJob { id: ID, ended: false }];
+    let mut node = Node::join(&bench, info(1), &held).await;
+    assert_eq!(node.next_node().await, Some(ToNode::Follow { id: ID, from: 0 }));
+    // Its shepherd repeats what follows the entry that has come.
+    let Some(ShepherdRequest::Resume { jobs }) = node.next_request().await else { panic!() };
+    assert_eq!((jobs[0].id, jobs[0].seen.log_entries), (ID, 1));
+    node.event(exit(1)).await;
+    let (rank, status, host) = (1, 256, "n1".to_owned());
+    let first = ShepherdRequest::Job(JobCommand::FirstExit { id: ID, rank, status, host });
+    assert_eq!(nodes[0].next_request().await, Some(first));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_away_at_the_first_exit_learns_of_it() {
+    let (bench, mut nodes) = Bench::with_nodes(2).await;
+    start_timed(&bench, &mut nodes).await;
+    let mut other = nodes.remove(1);
+    nodes.remove(0);
+    settle().await;
+    other.event(exit(1)).await;
+    settle().await;
+    let mut node = Node::join(&bench, info(0), &[HeldJob { id: ID, ended: false }]).await;
+    assert_eq!(node.next_node().await, Some(ToNode::Follow { id: ID, from: 0 }));
+    let mut requests = Vec::new();
+    while let Some(request) = node.next_request().await {
+        requests.push(request);
+    }
+    let (rank, status, host) = (1, 256, "n1".to_owned());
+    let first = ShepherdRequest::Job(JobCommand::FirstExit { id: ID, rank, status, host });
+    assert_eq!(requests.last(), Some(&first));
 }
 
 fn value(key: &str) -> (String, String) {

@@ -112,7 +112,10 @@ impl Enclosing {
 
     /// Whether the nodes of the job are hosts of their own, which its tasks then serve.
     pub(super) async fn has_hosts(&self, resources: &ResourceSet) -> Result<bool, CliError> {
-        Ok(resources.nnodes() > 1 && are_hosts(&self.connect().await?).await?)
+        if resources.nnodes() <= 1 {
+            return Ok(false);
+        }
+        self.ask(TIMEOUT, RETRY, async || Ok(are_hosts(&self.connect().await?).await?)).await
     }
 
     /// Waits until the first task of the job exits.
@@ -175,16 +178,36 @@ impl Enclosing {
     }
 
     async fn resources_within(&self, timeout: Duration) -> Result<ResourceSet, CliError> {
-        let reason = match tokio::time::timeout(timeout, self.request_resources()).await {
-            Ok(Ok(resources)) => return Ok(resources),
-            Ok(Err(error)) => error.text,
-            Err(_) => format!("its manager doesn't respond within {} s", timeout.as_secs()),
+        let unknown = |CliError { text: reason, .. }| {
+            CliError::failure(format!(
+                "job {}: its resources can't be learned: {reason}; try again, set the resources with \
+                 --test-size or [resource] config, or unset JOBTAP_JOB_ID to use the whole host",
+                self.id
+            ))
         };
-        Err(CliError::failure(format!(
-            "job {}: its resources can't be learned: {reason}; try again, set the resources with \
-             --test-size or [resource] config, or unset JOBTAP_JOB_ID to use the whole host",
-            self.id
-        )))
+        self.ask(timeout, RETRY, async || self.request_resources().await).await.map_err(unknown)
+    }
+
+    /// Asks the manager of the job. The first task gets an error at once. The others ask again for as long as `limit` says:
+    /// the manager may be restarting, and the first task runs.
+    async fn ask<T>(
+        &self,
+        limit: Duration,
+        pause: Duration,
+        question: impl AsyncFn() -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        let mut last = format!("its manager doesn't respond within {} s", limit.as_secs());
+        let asking = async {
+            loop {
+                match question().await {
+                    Err(error) if !self.is_first_task() => last = error.text,
+                    answer => return answer,
+                }
+                tokio::time::sleep(pause).await;
+            }
+        };
+        let answered = tokio::time::timeout(limit, asking).await;
+        answered.unwrap_or_else(|_| Err(CliError::failure(last)))
     }
 
     async fn request_resources(&self) -> Result<ResourceSet, CliError> {
@@ -309,9 +332,34 @@ impl Expiration {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use tokio::net::UnixListener;
 
     use super::*;
+
+    #[tokio::test]
+    async fn all_tasks_but_the_first_wait_for_a_manager_that_restarts() {
+        let asked = Cell::new(0);
+        let question = async || match asked.replace(asked.get() + 1) {
+            2 => Ok("answer"),
+            _ => Err(CliError::failure("no manager")),
+        };
+        let of_rank = |rank| Enclosing {
+            id: "f3".parse().unwrap(),
+            rank,
+            path: "/f3".to_owned(),
+            manager: Ok(PathBuf::new()),
+        };
+        let (long, pause) = (Duration::from_secs(60), Duration::from_millis(1));
+        let first = of_rank(0).ask(long, pause, question).await;
+        assert_eq!((first.unwrap_err().text.as_str(), asked.get()), ("no manager", 1));
+        let second = of_rank(1).ask(long, pause, question).await;
+        assert_eq!((second.unwrap(), asked.get()), ("answer", 3));
+        let later = of_rank(1).ask(pause * 20, pause, question).await;
+        assert_eq!(later.unwrap_err().text, "no manager");
+        assert!(asked.get() > 3);
+    }
 
     #[test]
     fn unavailable_resources_are_an_error_with_advice() {

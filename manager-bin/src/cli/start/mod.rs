@@ -51,6 +51,7 @@ use crate::daemon::statedir::{self, StateDir};
 use crate::daemon::{Daemon, Options};
 use crate::exec::nodes::saved;
 use crate::files::{self, TemporaryDir};
+use crate::limited;
 use crate::open_files::OpenFiles;
 use crate::rpc::uri;
 use crate::stderr;
@@ -269,7 +270,7 @@ async fn start(args: StartArgs, pmi: Option<File>) -> Result<u8, CliError> {
             }
             let end = match &given {
                 Some(given) => given.expiration().unwrap_or(0.0),
-                None => launcher::end_of_allocation(),
+                None => launcher::end_of_allocation().await,
             };
             // The nodes find the next manager if this one is killed.
             saved::save(statedir.path(), &nodes, end)?;
@@ -725,8 +726,12 @@ fn spawn(
         path.push(":");
         path.push(inherited);
     }
-    let mut command = Command::new(program);
-    command.args(arguments).env("PATH", path);
+    // The manager has raised its own limit of open files, which the command must not inherit.
+    let limit = OpenFiles::of_this_process().to_lower();
+    let found = limited::Program { name: program, directory: None, path: Some(&path) };
+    let command = limited::command(&found, limit);
+    let mut command = Command::from(command.map_err(|error| cannot_run(program.as_ref(), &error))?);
+    command.args(arguments).env("PATH", &path);
     enclosing::variables().for_each(|name| {
         command.env_remove(name);
     });
@@ -735,9 +740,7 @@ fn spawn(
     if is_own_group() {
         command.process_group(0);
     }
-    // The manager has raised its own limit of open files, which the command must not inherit.
-    let child = OpenFiles::of_this_process().lowered(|| command.spawn());
-    child.map_err(|error| cannot_run(Path::new(program), &error))
+    command.spawn().map_err(|error| cannot_run(program.as_ref(), &error))
 }
 
 /// The command with its arguments. The default is a shell. A single word that isn't a program is a command

@@ -15,9 +15,7 @@ use tokio::time::Instant;
 use super::{Command, FromCommand, ToCommand, next};
 use crate::exec::nodes::message::next_number;
 use crate::exec::nodes::wire::node_line;
-
-/// How many commands run at once, on all nodes together. Each has one or two open files in the manager.
-const MOST: usize = 1024;
+use crate::open_files::OpenFiles;
 
 /// How long a node may take to connect for a command.
 const CONNECTING: Duration = Duration::from_secs(30);
@@ -58,7 +56,9 @@ pub(in crate::exec::nodes) struct Commands {
     waiting: BTreeMap<u64, Waiting>,
     /// Per rank, what ends its commands when it is dropped: a node that vanishes closes no channel.
     nodes: BTreeMap<u32, watch::Sender<()>>,
+    /// For as many as may run at once on all nodes together.
     places: Arc<Semaphore>,
+    most: usize,
 }
 
 struct Waiting {
@@ -74,22 +74,20 @@ pub(in crate::exec::nodes) trait Channel:
 }
 impl<T: AsyncRead + AsyncWrite + Send> Channel for T {}
 
-impl Default for Commands {
-    fn default() -> Self {
-        Self {
-            waiting: BTreeMap::new(),
-            nodes: BTreeMap::new(),
-            places: Arc::new(Semaphore::new(MOST)),
-        }
-    }
-}
-
 impl Commands {
+    /// Lets as many run at once as there is room for.
+    pub(in crate::exec::nodes) fn new(open_files: &OpenFiles) -> Self {
+        let most = open_files.commands();
+        let places = Arc::new(Semaphore::new(most));
+        Self { waiting: BTreeMap::new(), nodes: BTreeMap::new(), places, most }
+    }
+
     /// Keeps a request until the node connects with the number that is returned. `None` if too many commands run.
     pub(in crate::exec::nodes) fn expect(&mut self, asked: Asked) -> Option<u64> {
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
             let reason = format!(
-                "{MOST} commands are already running on nodes: try again when some have ended"
+                "{} commands are already running on nodes: try again when some have ended",
+                self.most
             );
             asked.refuse(Errno::AGAIN, reason);
             return None;

@@ -1,5 +1,6 @@
 //! The node's side: it runs the command.
 
+use std::ffi::OsStr;
 use std::future::pending;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -20,6 +21,7 @@ use super::{CREDIT, Command, Data, FromCommand, Output, ToCommand, next};
 use crate::exec::nodes::dial::Manager;
 use crate::exec::nodes::wire::{FromNode, VERSION, node_line};
 use crate::exec::signals::to_processes;
+use crate::limited;
 use crate::open_files::OpenFiles;
 use crate::process_group::{ProcessGroup, can_enter};
 
@@ -136,12 +138,18 @@ fn spawn(command: &Command, directory: &str) -> io::Result<ProcessGroup> {
     let Some((program, arguments)) = command.cmdline.split_first() else {
         return Err(io::ErrorKind::NotFound.into());
     };
-    let mut process = tokio::process::Command::new(program);
+    let program = limited::Program {
+        name: program.as_ref(),
+        directory: Some(directory.as_ref()),
+        path: command.env.get("PATH").map(OsStr::new),
+    };
+    // This process has raised its own limit of open files, which the command must not inherit.
+    let limit = OpenFiles::of_this_process().to_lower();
+    let mut process = tokio::process::Command::from(limited::command(&program, limit)?);
     process.args(arguments).current_dir(directory).env_clear().envs(&command.env);
     process.stdin(if command.input { Stdio::piped() } else { Stdio::null() });
     process.stdout(Stdio::piped()).stderr(Stdio::piped());
-    // This process has raised its own limit of open files, which the command must not inherit.
-    OpenFiles::of_this_process().lowered(|| ProcessGroup::spawn(&mut process))
+    ProcessGroup::spawn(&mut process)
 }
 
 /// Takes what the client sends, until it leaves or sends more input than there is room for.

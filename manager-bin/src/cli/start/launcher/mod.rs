@@ -12,6 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use jobtap_core::job::TaskMap;
 use jobtap_core::resource::ResourceSet;
 
 use self::pmi::{Pmi, PmiError};
@@ -111,6 +112,12 @@ pub(super) enum LauncherError {
         "this job has {size} tasks on {nodes} nodes: an instance has one on each, as with --tasks-per-node=1"
     )]
     NotOnePerNode { size: u32, nodes: usize },
+    /// The tasks of a job are in another order than its nodes.
+    #[error(
+        "task {rank} of this job is on its node number {node}: the tasks of an instance have the order of its nodes, as \
+         they have without `-o taskmap`"
+    )]
+    OtherOrder { rank: u32, node: u64 },
     /// A job of several nodes has no PMI.
     #[error(
         "this job has {nodes} nodes, and offers no PMI, by which they would find each other: leave out `-o pmi=off`"
@@ -178,7 +185,9 @@ pub(super) fn place(step: Step<'_>) -> Result<Option<Place>, LauncherError> {
             let nodes = given.nnodes();
             let one = || usize::try_from(size).ok().filter(|size| *size == nodes);
             let found = one().and_then(|_| resources::given_node(given, rank));
-            found.ok_or(LauncherError::NotOnePerNode { size, nodes })?
+            let found = found.ok_or(LauncherError::NotOnePerNode { size, nodes })?;
+            check_order(size, pmi.task_map().as_ref())?;
+            found
         }
         None => resources::own_node(rank)?,
     };
@@ -216,6 +225,17 @@ pub(super) fn place(step: Step<'_>) -> Result<Option<Place>, LauncherError> {
     };
     pmi.finalize()?;
     Ok(Some(place))
+}
+
+/// Checks that each task is on the node of its number. All tasks come to the same result, so that none waits for others.
+fn check_order(size: u32, map: Option<&TaskMap>) -> Result<(), LauncherError> {
+    let Some(map) = map else { return Ok(()) };
+    let place = |rank: u32| map.node_of(rank.into()).map(|node| (rank, node));
+    let mut places = (0..size).filter_map(place);
+    match places.find(|(rank, node)| u64::from(*rank) != *node) {
+        Some((rank, node)) => Err(LauncherError::OtherOrder { rank, node }),
+        None => Ok(()),
+    }
 }
 
 fn check_hosts(hosts: &[String]) -> Result<(), LauncherError> {
@@ -260,6 +280,14 @@ mod tests {
         let refused = check_hosts(&hosts).unwrap_err().to_string();
         assert!(refused.starts_with("tasks 0 and 2 are both on n1: "), "{refused}");
         assert!(check_hosts(&hosts[..2]).is_ok());
+    }
+
+    #[test]
+    fn tasks_in_another_order_than_their_nodes_are_refused() {
+        let order = |map: &str| check_order(2, Some(&map.parse().unwrap()));
+        assert!(check_order(2, None).is_ok() && order("(vector,(0,2,1))").is_ok());
+        let refused = order("(vector,(1,1,1),(0,1,1))").unwrap_err().to_string();
+        assert!(refused.starts_with("task 0 of this job is on its node number 1: "), "{refused}");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
+use jobtap_core::job::TaskMap;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// How long a response may take that needs nobody else.
@@ -14,6 +15,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The longest piece of a value. Slurm takes no request of more than 1,024 bytes, although it says that a value alone may
 /// have as many.
 const PIECE: usize = 512;
+
+/// The key under which launchers say which node each task is on.
+const MAPPING: &str = "PMI_process_mapping";
 
 /// The longest response.
 const LONGEST: usize = 64 << 10;
@@ -118,6 +122,13 @@ impl Pmi {
         let request = format!("cmd=get kvsname={} key={key}", self.name);
         let response = self.ask(&request, "get_result", PATIENCE)?;
         Ok(response.get("value").unwrap_or_default().to_owned())
+    }
+
+    /// The nodes of the tasks, if the launcher names them all.
+    pub(super) fn task_map(&mut self) -> Option<TaskMap> {
+        // A launcher that doesn't know the key responds with an error. What else is wrong, the next request shows, too.
+        let map: TaskMap = self.get_one(MAPPING).ok()?.parse().ok()?;
+        (map.ntasks() == u64::from(self.size)).then_some(map)
     }
 
     /// Waits until all tasks have come here.
