@@ -47,7 +47,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use common::{ids::IdStyle, optional_values, session, usage, usage::Family};
+use common::{ids::IdStyle, optional_values, reach, session, usage, usage::Family};
 use instance::{
     attr, audit, config, dmesg, env, fsck, logger, module, openapi, shutdown, uptime, uri, version,
 };
@@ -239,6 +239,7 @@ pub fn main() -> ExitCode {
     match arguments.next() {
         Some(first) if first == SHEPHERD_ARGUMENT => return shepherd_main(arguments),
         Some(first) if first == limited::ARGUMENT => return limited::main(arguments),
+        Some(first) if first == reach::ARGUMENT => return reach::main(arguments),
         #[cfg(feature = "tools")]
         Some(first) if first == process::ARGUMENT => return roles::main(arguments),
         _ => {}

@@ -286,7 +286,7 @@ impl Forest<'_> {
                 let inner = row.inner_manager().filter(|uri| !ancestors.contains(uri));
                 let deeper = self.args.level.is_none_or(|deepest| level < deepest);
                 if let Some(uri) = inner.filter(|_| deeper)
-                    && let Some(manager) = source.inner(uri).await
+                    && let Some(manager) = source.inner(uri, row.ranks()).await
                 {
                     let ancestors: Vec<&str> = ancestors.iter().copied().chain([uri]).collect();
                     // The socket of another user's manager refuses the caller.

@@ -11,6 +11,7 @@ pub(super) mod json;
 pub(super) mod message;
 pub(super) mod optional_values;
 pub(super) mod progress;
+pub(super) mod reach;
 pub(super) mod resources;
 pub(super) mod session;
 pub(super) mod usage;

@@ -13,7 +13,6 @@ use crate::cli::instance::uri;
 use crate::client::Client;
 use crate::rpc::services::attr::Shutdown;
 use crate::rpc::services::log::{Dmesg, Line};
-use crate::rpc::uri::to_path;
 
 const COMMAND: &str = "shutdown";
 
@@ -56,10 +55,7 @@ pub(crate) fn run(args: ShutdownArgs) -> ExitCode {
     session::run(COMMAND, Family::Compiled, async {
         let client = match &args.target {
             None => Client::connect().await?,
-            Some(target) => {
-                let uri = uri::resolve(target, false).await?;
-                Client::connect_to(&to_path(&uri).map_err(CliError::failure)?).await?
-            }
+            Some(target) => uri::connect_to(target).await?,
         };
         shutdown(client, &args).await
     })

@@ -8,6 +8,7 @@ use jobtap_core::job::JobId;
 use serde_json::Value;
 
 use crate::cli::common::message::CliError;
+use crate::cli::common::reach;
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
 use crate::cli::instance::attr;
@@ -54,17 +55,36 @@ pub(crate) fn run(args: UriArgs) -> ExitCode {
                 "--remote: a manager is reached only on its own host, by its local:// address";
             return Err(CliError::failure(text));
         }
-        let uri = resolve(target, args.wait || asks("wait")).await?;
+        let uri = resolve(target, args.wait || asks("wait"), Address::Own).await?;
         session::print(&format!("{uri}\n"))?;
         Ok(0)
     })
 }
 
+/// The address by which the manager that a target names is reached from here, for as long as this process runs.
+pub(in crate::cli) async fn from_here(target: &str) -> Result<String, CliError> {
+    resolve(target, false, Address::FromHere).await
+}
+
+/// Connects to the manager that a target names.
+pub(in crate::cli) async fn connect_to(target: &str) -> Result<Client, CliError> {
+    connect(&from_here(target).await?).await
+}
+
+/// Which address of a manager that runs as a job is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Address {
+    /// The one that it has itself, which may be that of a socket on another host.
+    Own,
+    /// One by which this process reaches it.
+    FromHere,
+}
+
 /// The address that a target names. With `wait`, the manager of a job may still have to start.
-pub(in crate::cli) async fn resolve(target: &str, wait: bool) -> Result<String, CliError> {
+async fn resolve(target: &str, wait: bool, address: Address) -> Result<String, CliError> {
     match target.split_once(':') {
-        None => of_path(target, wait).await,
-        Some(("jobid", path)) => of_path(path, wait).await,
+        None => of_path(target, wait, address).await,
+        Some(("jobid", path)) => of_path(path, wait, address).await,
         Some(("pid", pid)) => of_process(pid),
         Some(("local", _)) => {
             uri::to_path(target).map(|path| uri::of_path(&path)).map_err(CliError::failure)
@@ -94,9 +114,10 @@ fn steps(path: &str) -> Vec<Step<'_>> {
     root.into_iter().chain(steps).collect()
 }
 
-async fn of_path(path: &str, wait: bool) -> Result<String, CliError> {
+async fn of_path(path: &str, wait: bool, address: Address) -> Result<String, CliError> {
     let mut at = uri::of_path(&Client::socket()?);
-    for step in steps(path) {
+    let mut steps = steps(path).into_iter().peekable();
+    while let Some(step) = steps.next() {
         let client = connect(&at).await?;
         at = match step {
             Step::Parent => parent(&client).await?.unwrap_or(at),
@@ -108,7 +129,15 @@ async fn of_path(path: &str, wait: bool) -> Result<String, CliError> {
                 }
                 at
             }
-            Step::Job(word) => of_job(&client, word, wait).await?,
+            Step::Job(word) => {
+                let job = of_job(&client, word, wait).await?;
+                let own = uri_of(&job, word)?;
+                let ranks = job.get("ranks").and_then(Value::as_str).unwrap_or_default();
+                match address {
+                    Address::Own if steps.peek().is_none() => own,
+                    _ => reach::address(&client, &own, ranks).await?,
+                }
+            }
         };
     }
     Ok(at)
@@ -127,7 +156,7 @@ pub(in crate::cli) async fn parent(client: &Client) -> Result<Option<String>, Cl
     }
 }
 
-async fn of_job(client: &Client, word: &str, wait: bool) -> Result<String, CliError> {
+async fn of_job(client: &Client, word: &str, wait: bool) -> Result<Value, CliError> {
     let id: JobId =
         word.parse().map_err(|_| CliError::failure(format!("{word} is not a valid Flux jobid")))?;
     let missing = |error: RpcError| match error.errno {
@@ -137,8 +166,7 @@ async fn of_job(client: &Client, word: &str, wait: bool) -> Result<String, CliEr
     if wait {
         wait_for_memo(client, id).await.map_err(missing)?;
     }
-    let job = client.call(ListId { id, attrs: ALL }).await.map_err(missing)?.job;
-    uri_of(&job, word)
+    Ok(client.call(ListId { id, attrs: ALL }).await.map_err(missing)?.job)
 }
 
 /// The address in the memo of a job.

@@ -9,6 +9,7 @@ use super::options::{COMMAND, JobsArgs, Setting};
 use super::query::Query;
 use super::row::{DisplayContext, JobRow};
 use crate::cli::common::message::{CliError, Streams};
+use crate::cli::common::reach;
 use crate::client::{Client, RpcError};
 use crate::rpc::errno::{ENOENT, EPERM};
 use crate::rpc::service::Service;
@@ -24,8 +25,8 @@ pub(crate) trait JobSource {
     /// Sends a request and waits for its response.
     async fn call<S: Service>(&self, request: S) -> Result<S::Response, RpcError>;
 
-    /// Connects to the manager at the address `uri`. Returns `None` if no manager responds there.
-    async fn inner(&self, uri: &str) -> Option<Self>
+    /// Connects to the manager at the address `uri`, a job on these ranks. Returns `None` if no manager responds there.
+    async fn inner(&self, uri: &str, ranks: &str) -> Option<Self>
     where
         Self: Sized;
 }
@@ -35,8 +36,9 @@ impl JobSource for Client {
         Client::call(self, request).await
     }
 
-    async fn inner(&self, uri: &str) -> Option<Self> {
-        Client::connect_to(&to_path(uri).ok()?).await.ok()
+    async fn inner(&self, uri: &str, ranks: &str) -> Option<Self> {
+        let address = reach::address(self, uri, ranks).await.ok()?;
+        Client::connect_to(&to_path(&address).ok()?).await.ok()
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) async fn add_instances<S: JobSource>(
         // The socket of another user's manager usually refuses the caller.
         let own = args.recurse_all || row.userid() == Some(setting.uid);
         let Some(uri) = row.inner_manager().filter(|_| own).map(str::to_owned) else { continue };
-        let Some(inner) = source.inner(&uri).await else { continue };
+        let Some(inner) = source.inner(&uri, row.ranks()).await else { continue };
         let (stats, sched) = (inner.call(GetStats {}).await, inner.call(GetSchedStatus {}).await);
         if let (Ok(stats), Ok(sched)) = (stats, sched)
             && let Some(values) = values(&stats.all, &sched)

@@ -112,7 +112,7 @@ impl Recursion<'_> {
             return None;
         }
         let uri = row.inner_manager().filter(|uri| !ancestors.contains(uri))?;
-        source.inner(uri).await
+        source.inner(uri, row.ranks()).await
     }
 
     /// The options for inner managers: without job ids, which belong to the outer manager, and without

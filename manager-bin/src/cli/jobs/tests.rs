@@ -34,7 +34,7 @@ struct Service {
 }
 
 impl<'s> JobSource for &'s Service {
-    async fn inner(&self, uri: &str) -> Option<Self> {
+    async fn inner(&self, uri: &str, _: &str) -> Option<Self> {
         let service: &'s Service = self;
         service.inner.as_deref().filter(|_| uri.starts_with("local:///inner"))
     }

@@ -9,8 +9,7 @@ use crate::cli::common::message::{CliError, system_text};
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
 use crate::cli::instance::attr::RANK;
-use crate::cli::instance::uri::resolve;
-use crate::client::Client;
+use crate::cli::instance::uri::{connect, from_here};
 use crate::rpc::uri;
 
 const COMMAND: &str = "proxy";
@@ -29,10 +28,9 @@ pub(in crate::cli) struct ProxyArgs {
 /// Runs the command. The exit code is that of COMMAND.
 pub(in crate::cli) fn run(args: ProxyArgs) -> ExitCode {
     session::run(COMMAND, Family::Compiled, async {
-        let address = resolve(&args.target, false).await?;
+        let address = from_here(&args.target).await?;
         // Checked before the command starts: its commands would each fail with the same message.
-        let path = uri::to_path(&address).map_err(CliError::failure)?;
-        drop(Client::connect_to(&path).await?);
+        drop(connect(&address).await?);
         let words = match args.command {
             words if words.is_empty() => {
                 vec![std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into())]

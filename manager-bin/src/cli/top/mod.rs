@@ -27,11 +27,10 @@ use crate::cli::common::ids::IdStyle;
 use crate::cli::common::message::CliError;
 use crate::cli::common::usage::Family;
 use crate::cli::common::{session, when};
-use crate::cli::instance::uri::resolve;
+use crate::cli::instance::uri::connect_to;
 use crate::cli::jobs::options::Color;
 use crate::cli::jobs::row::DisplayContext;
 use crate::client::{Client, RpcError};
-use crate::rpc::uri;
 use crate::users::Users;
 
 const COMMAND: &str = "top";
@@ -91,10 +90,7 @@ async fn top(args: TopArgs) -> Result<u8, CliError> {
     }
     let client = match &args.target {
         None => Client::connect().await?,
-        Some(target) => {
-            let address = resolve(target, false).await?;
-            Client::connect_to(&uri::to_path(&address).map_err(CliError::failure)?).await?
-        }
+        Some(target) => connect_to(target).await?,
     };
     let mut display = DisplayContext {
         now: when::now(),

@@ -135,6 +135,11 @@ impl<'a> JobRow<'a> {
         (self.state == Some(State::Run)).then_some(uri)
     }
 
+    /// The ranks of its nodes.
+    pub(in crate::cli) fn ranks(&self) -> &str {
+        self.text("ranks")
+    }
+
     /// Seconds from the state RUN to CLEANUP, or until now.
     pub(in crate::cli) fn runtime(&self) -> f64 {
         let (start, end) = (self.float("t_run"), self.float("t_cleanup"));
