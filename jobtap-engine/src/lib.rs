@@ -50,6 +50,7 @@ mod life_cycle;
 mod mirror;
 pub mod parts;
 mod plugins;
+mod prefill;
 mod replay;
 mod requests;
 mod restart;
@@ -206,7 +207,11 @@ impl Engine {
         let core = &mut self.core;
         core.turn.clock.now = now;
         match input {
-            Input::Request { reply, cred, request } => requests::handle(core, reply, cred, request),
+            Input::Request { reply, cred, request } => {
+                if let Some((reply, cred, request)) = prefill::admit(core, reply, cred, request) {
+                    requests::handle(core, reply, cred, request);
+                }
+            }
             Input::Exec(event) => {
                 let Core { turn, jobs, alloc, timers, exec, .. } = core;
                 exec::handle_report(turn, jobs, alloc, timers, *exec, event);
@@ -282,11 +287,16 @@ impl Engine {
             if self.run() == Gathered::Part {
                 return Gathered::Part;
             }
+            if let Some((reply, cred, request)) = self.core.alloc.prefill.take_request() {
+                requests::handle(&mut self.core, reply, cred, request);
+                continue;
+            }
             let Core { turn, jobs, alloc, timers, started, .. } = &mut self.core;
             if !*started || !schedule::run(turn, jobs, alloc, timers) {
                 break;
             }
         }
+        prefill::follow_schedule(&mut self.core);
         let Core { turn, jobs, waiters, alloc, .. } = &mut self.core;
         let counts = &jobs.counts.all;
         waiters.answer_idle(&mut turn.effects, counts, || alloc.alloc_queues.is_empty());
@@ -319,6 +329,13 @@ impl Engine {
                     }
                 }
                 Work::Commands(commands) => commands::carry_out_next(core, commands),
+                Work::Recall(id) => prefill::recall(&mut turn.effects, &mut alloc.prefill, id),
+                Work::Reports(events) => {
+                    let Core { turn, jobs, alloc, timers, exec, .. } = &mut *core;
+                    for event in events {
+                        exec::handle_report(turn, jobs, alloc, timers, *exec, event);
+                    }
+                }
                 Work::Act(id) => actions::act(core, id),
                 Work::Submission(id, step) => submit::step(core, id, step),
                 Work::Resume(id) => restart::resume(core, id),
@@ -367,6 +384,7 @@ impl Engine {
             Due::MaintenanceEnd => node_events::end_maintenance(turn, alloc, timers),
             Due::MaintenanceTooNear => maintenance::has_come_too_near(alloc),
             Due::Heartbeat => purge::heartbeat(core),
+            Due::SlowLines => prefill::end_slow(turn, alloc, timers),
             Due::Plugin(plugin, _, work) => remote::resume(core, plugin, work),
         }
     }
@@ -388,6 +406,14 @@ fn finish_dispatch(core: &mut Core, mut frame: Frame) {
 
 /// Restoring, before [`start`](Engine::start).
 impl Engine {
+    /// Lets the engine hand short jobs to the executor ahead of their turn: see [`ExecStart::after`]. Called before
+    /// [`start`](Self::start), with the jobs that the executor has begun by itself for an earlier manager, each after the
+    /// job before it.
+    pub fn use_prefill(&mut self, begun: &[(JobId, JobId)]) {
+        self.core.alloc.prefill.support();
+        prefill::restore(&mut self.core, begun);
+    }
+
     /// Restores a job. Plugins are shown an inactive one now, as in Flux, so the caller restores the jobs in the order
     /// of their ids.
     pub fn restore(&mut self, job: ReadJob) {

@@ -209,17 +209,21 @@ fn log_jobs(effects: &mut Effects, jobs: &Jobs) {
 /// Resumes one job: it is introduced to the plugins, then its action follows, then the events that were
 /// posted to it meanwhile. The agenda is a stack: what comes first is pushed last.
 pub(super) fn resume(core: &mut Core, id: JobId) {
-    let Core { turn, jobs, plugins, timers, exec, .. } = core;
+    let Core { turn, jobs, plugins, alloc, timers, exec, .. } = core;
     let Some(record) = jobs.get_mut(id) else {
         return;
     };
     let state = record.job.state();
-    if state == State::Sched {
+    // The executor has begun it: its next event is `alloc`, and what is posted to it waits for that.
+    let was_begun = alloc.prefill.before(id).is_some();
+    if state == State::Sched && !was_begun {
         // Back to PRIORITY: other plugins may decide the priority now. This event comes before those that callbacks for
         // earlier jobs may have posted.
         record.pending_events.push_first(Event::FluxRestart.at(turn.clock.now));
     }
-    turn.agenda.push(Work::ApplyNextEvent(id));
+    if !was_begun {
+        turn.agenda.push(Work::ApplyNextEvent(id));
+    }
     match state {
         // The plugin that the job waits for may have been at work on its priority.
         State::Priority => {
@@ -229,7 +233,9 @@ pub(super) fn resume(core: &mut Core, id: JobId) {
         _ => {}
     }
     fail_without_resources(turn, jobs, id);
-    turn.agenda.push(Work::Act(id));
+    if !was_begun {
+        turn.agenda.push(Work::Act(id));
+    }
     turn.agenda.push(Work::Orphans(id, OrphanStep::Rerun));
     if state == State::Depend {
         resume_depend(turn, jobs, plugins, id);

@@ -23,6 +23,8 @@ pub(super) enum Due {
     MaintenanceEnd,
     /// Let the schedulers plan anew: a maintenance has come too near for a pending job.
     MaintenanceTooNear,
+    /// Take back the jobs that were handed over behind jobs that run for long.
+    SlowLines,
     /// Purge inactive jobs beyond the limits.
     Heartbeat,
     /// Call a plugin.

@@ -553,7 +553,8 @@ impl Simulator {
                 }
                 inputs.push_back(Input::Exec(ExecEvent::Released { id }));
             }
-            ExecCommand::Ack { .. } | ExecCommand::Signal { .. } => {}
+            // Jobs are handed over in their turn.
+            ExecCommand::Recall { .. } | ExecCommand::Ack { .. } | ExecCommand::Signal { .. } => {}
         }
     }
 }

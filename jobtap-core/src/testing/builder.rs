@@ -25,6 +25,7 @@ pub struct TestManagerBuilder {
     pub(super) cores: u32,
     pub(super) hosts: u32,
     pub(super) lifetime: Option<f64>,
+    pub(super) prefill: bool,
     pub(super) resources: Option<ResourceSet>,
     pub(super) ticks: Ticks,
     /// The users that the system knows.
@@ -136,6 +137,12 @@ impl TestManagerBuilder {
     /// Lets the resources of the instance expire this many seconds after its first start.
     pub fn lifetime(mut self, seconds: f64) -> Self {
         self.lifetime = Some(seconds);
+        self
+    }
+
+    /// Hands short jobs to the executor ahead of their turn, as a manager does with the jobs of its nodes.
+    pub fn prefill(mut self) -> Self {
+        self.prefill = true;
         self
     }
 

@@ -105,6 +105,7 @@ impl TestManager {
             cores: 4,
             hosts: 0,
             lifetime: None,
+            prefill: false,
             resources: None,
             ticks: Ticks::default(),
             users: BTreeMap::new(),
@@ -182,6 +183,10 @@ impl TestManager {
             }
             engine.restore(ReadJob::from_summary(id, summary.into()).map_err(explain)?);
         }
+        let begun = self.execution.disconnect();
+        if self.setup.prefill {
+            engine.use_prefill(begun);
+        }
         let effects = engine.start(self.now);
         self.engine = Some(engine);
         self.settle(effects);
@@ -241,9 +246,34 @@ impl TestManager {
     /// Lets the tasks of a job exit with this code.
     pub fn finish(&mut self, id: JobId, exit_code: u8) {
         let status = WaitStatus::from_exit_code(exit_code).as_raw();
-        for report in self.execution.end(self.now, id, status) {
+        let reports = self.execution.end(self.now, id, status);
+        for report in self.execution.send(reports) {
             self.input(Input::Exec(report));
         }
+    }
+
+    /// From now on, what the manager and its executor say to each other is on its way until the test calls
+    /// [`command_arrives`](Self::command_arrives) and [`report_arrives`](Self::report_arrives). A crash loses it.
+    pub fn delay_execution(&mut self) {
+        self.execution.delay();
+    }
+
+    /// Lets the executor get the oldest command that is on its way.
+    pub fn command_arrives(&mut self) {
+        self.execution.arrive(self.now);
+    }
+
+    /// Lets the manager get the oldest report that is on its way. Returns whether there was one.
+    pub fn report_arrives(&mut self) -> bool {
+        let report = self.execution.take_report();
+        let any = report.is_some();
+        report.into_iter().for_each(|report| self.input(Input::Exec(report)));
+        any
+    }
+
+    /// The jobs whose tasks run, whether the manager knows it or not.
+    pub fn executing(&self) -> Vec<JobId> {
+        self.execution.running().collect()
     }
 
     /// The signals that were sent to the tasks of a job, by number, except those that end the job.
@@ -458,7 +488,7 @@ impl TestManager {
                 // Blocking work runs at once here, so none is left to drop.
                 Effect::Blocking { command: BlockingCommand::DropAll, .. } => {}
                 Effect::Publish { .. } | Effect::Announce { .. } => {}
-                Effect::Exec(command) => inputs.extend(self.execution.execute(self.now, &command)),
+                Effect::Exec(command) => inputs.extend(self.execution.execute(self.now, command)),
                 Effect::Timer { id, at } if at <= self.now => inputs.push_back(Input::Timer(id)),
                 Effect::Timer { id, at } => {
                     // Times are positive, so their bits have the same order as their values.

@@ -13,5 +13,6 @@ mod keeper;
 mod model;
 mod newer;
 mod nodes;
+mod prefill;
 mod queues;
 mod run;

@@ -9,6 +9,7 @@ mod ingest;
 mod life_cycle;
 mod listing;
 mod parts;
+mod prefill;
 mod priorities;
 mod requests;
 mod updates;

@@ -20,6 +20,7 @@ pub(super) use chain::{Chain, ChainPurpose};
 pub(super) use frame::{Cause, Frame, PendingDispatch, Progress, Purpose, Subject};
 pub(super) use update::{JobspecUpdate, UpdateStage};
 
+use crate::api::ExecEvent;
 use crate::eventlog::EventEntry;
 use crate::host::{Command, PluginKey, RequestKey};
 use crate::job::JobId;
@@ -29,6 +30,10 @@ use crate::job::JobId;
 pub(super) enum Work {
     /// Apply the next event that is posted to the job.
     ApplyNextEvent(JobId),
+    /// Take a job back that was handed to the executor ahead of its turn: an event was posted to it.
+    Recall(JobId),
+    /// Handle reports about jobs that the executor has begun ahead of their turn.
+    Reports(Vec<ExecEvent>),
     /// Call the handlers of a topic that reports something that has happened to a job.
     Notify(PendingDispatch),
     /// Call the next handlers of a frame.

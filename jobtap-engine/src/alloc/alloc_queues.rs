@@ -159,6 +159,28 @@ impl AllocQueues {
         })
     }
 
+    /// The index of an alloc queue and the place of its first job, if its scheduler starts the jobs in order and no queue
+    /// that shares nodes has a job before this one.
+    pub(crate) fn next_of(&self, queue: &Queue<'_>) -> Option<(usize, Place)> {
+        let is_own = |own: &Scheduled| is_same_queue(&own.name, queue.alloc_queue());
+        let index = self.queues.iter().position(is_own)?;
+        let own = self.queues.get(index)?;
+        let place = own.pending.head()?;
+        let is_next = matches!(own.health, Health::Online) && own.scheduler.starts_in_order();
+        (is_next && !self.is_overtaken(index, place)).then_some((index, place))
+    }
+
+    /// Whether a queue has a job that goes before this place in the alloc queue `index`: it is the same queue, or shares
+    /// nodes with it.
+    pub(crate) fn is_overtaken(&self, index: usize, place: Place) -> bool {
+        let shares = |other: usize| {
+            let ranks = |index: usize| self.queues.get(index).map(|queue| &queue.ranks);
+            other == index
+                || ranks(index).zip(ranks(other)).is_some_and(|(own, other)| own.intersects(other))
+        };
+        self.heads().any(|(head, other)| head < place && shares(other))
+    }
+
     /// Whether a queue still has a job before this place.
     pub(crate) fn starts_before(&self, queue: usize, place: Place) -> bool {
         let head = self.queues.get(queue).and_then(|queue| queue.pending.head());

@@ -22,6 +22,7 @@ mod start_times;
 use std::collections::BTreeSet;
 
 use super::jobs::{Jobs, Record};
+use super::prefill::Prefill;
 use crate::job::JobId;
 use crate::queue::Queues;
 use crate::resource::ResourceSet;
@@ -41,6 +42,8 @@ pub(super) struct Allocation {
     /// The jobs that have resources of the pool, from the grant (before `alloc` is applied) to `free`.
     pub(super) allocated_jobs: BTreeSet<JobId>,
     pub(super) retained: RetainedSets,
+    /// The jobs that were handed to the executor ahead of their turn.
+    pub(super) prefill: Prefill,
     estimates: Estimates,
 }
 
@@ -53,6 +56,7 @@ impl Allocation {
             nodes: Nodes::new(resources),
             allocated_jobs: BTreeSet::new(),
             retained: RetainedSets::default(),
+            prefill: Prefill::default(),
             estimates: Estimates::default(),
         }
     }
@@ -67,13 +71,17 @@ impl Allocation {
         reclaimed
     }
 
-    /// Returns to the pool the resources that a job has not released before, after `free` has been applied.
+    /// Returns to the pool the resources that a job has not released before, after `free` has been applied, unless they
+    /// are for a job that was handed over ahead of its turn.
     pub(super) fn free(&mut self, record: &Record) {
         if record.allocation.is_from_pool()
             && let Some(resources) = record.unreleased_resources()
         {
-            self.pool.release(resources);
-            self.allocated_jobs.remove(&record.job.id());
+            let id = record.job.id();
+            if !self.prefill.keeps(id, resources) {
+                self.pool.release(resources);
+            }
+            self.allocated_jobs.remove(&id);
         }
     }
 

@@ -9,7 +9,7 @@ use super::{Allocation, in_use, maintenance};
 use crate::api::Level;
 use crate::eventlog::{Allocated, Event, Name};
 use crate::job::{JobFlag, JobId, State};
-use crate::jobs::{Jobs, Record};
+use crate::jobs::{Jobs, Phase, Record};
 use crate::kept::{Place, TurnParts};
 use crate::queue::Queues;
 use crate::resource::ResourceSet;
@@ -126,9 +126,9 @@ pub(crate) fn allocate_now(
 /// Gives resources that were taken from the pool to a job in SCHED.
 ///
 /// The pool and `allocated_jobs` have changed at once, but the job's own allocation begins only when `alloc`
-/// is applied. This is safe because schedulers run when the agenda is empty: no event of the job is pending
-/// then, so `alloc` is the next one that is applied to it.
-fn grant(
+/// is applied. This is safe because schedulers run when the agenda is empty, and the events of a job that was handed to
+/// the executor wait: no event of the job is pending then, so `alloc` is the next one that is applied to it.
+pub(crate) fn grant(
     turn: &mut Turn,
     jobs: &mut Jobs,
     alloc: &mut Allocation,
@@ -137,6 +137,7 @@ fn grant(
 ) {
     let text = resources.to_json();
     alloc.allocated_jobs.insert(id);
+    alloc.prefill.note_holder(id);
     let summary = resources.summary();
     if let Some(record) = jobs.get_mut(id) {
         record.job.kept_mut().set_written_resources(resources, &text);
@@ -185,7 +186,9 @@ fn without_scheduling(resources: &ResourceSet) -> ResourceSet {
 /// Puts a job in SCHED into its alloc queue, or takes it out: a job waits for resources while it has
 /// a priority above 0 and its queue is started. Returns whether it is new in the queue.
 fn place_record(queues: &Queues, alloc_queues: &mut AllocQueues, record: &mut Record) -> bool {
-    let priority = record.job.priority().and_then(NonZeroU32::new);
+    // A job that was handed over ahead of its turn gets the resources of another one.
+    let waits = record.execution.phase != Phase::Ahead;
+    let priority = record.job.priority().and_then(NonZeroU32::new).filter(|_| waits);
     match (priority, queues.of_job(&record.job.kept().jobspec)) {
         (Some(priority), Ok(queue)) if queue.is_started() && !record.set_flags.alloc_bypass => {
             alloc_queues.insert(&queue, record, priority)

@@ -12,6 +12,9 @@ use crate::resource::{Idset, ResourceSet};
 
 /// What the executor reports about a job.
 ///
+/// A job that was handed over [ahead of its turn](ExecStart::after) is [`Begun`](Self::Begun), right before the job
+/// before it is [`Released`](Self::Released), or [`Recalled`](Self::Recalled); what follows on `Begun` is as for any job.
+///
 /// For a new job the executor reports, in this order: [`Log`](Self::Log) entries `init` and `starting`,
 /// [`Started`](Self::Started), more log entries, [`Finished`](Self::Finished), [`Released`](Self::Released). If the job
 /// cannot start, an [`Exception`](Self::Exception) takes the place of the start and the finish; if its command cannot
@@ -21,6 +24,17 @@ use crate::resource::{Idset, ResourceSet};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum ExecEvent {
+    /// The executor has begun a job [after](ExecStart::after) another one.
+    Begun {
+        /// The job.
+        id: JobId,
+    },
+    /// The executor has not begun the job, and won't: the response to [`ExecCommand::Recall`]. For a job that it has begun,
+    /// the response is [`Begun`](Self::Begun) once more.
+    Recalled {
+        /// The job.
+        id: JobId,
+    },
     /// An entry for `guest.exec.eventlog` (RFC 50).
     Log {
         /// The job.
@@ -104,6 +118,8 @@ impl ExecEvent {
         match *self {
             Self::Log { id, .. }
             | Self::Output { id, .. }
+            | Self::Begun { id }
+            | Self::Recalled { id }
             | Self::Reattached { id }
             | Self::CaughtUp { id }
             | Self::Started { id }
@@ -139,6 +155,11 @@ pub enum ExecCommand {
         /// `exec.term-signal` (SIGTERM), or SIGALRM when its time is up.
         signal: Signal,
     },
+    /// Give back a job that was handed over [ahead of its turn](ExecStart::after).
+    Recall {
+        /// The job.
+        id: JobId,
+    },
     /// The end of the job is durable, so that the executor need not keep its status any longer.
     Ack {
         /// The job.
@@ -153,6 +174,7 @@ impl ExecCommand {
             Self::Start(ExecStart { id, .. })
             | Self::Signal { id, .. }
             | Self::Cancel { id, .. }
+            | Self::Recall { id }
             | Self::Ack { id } => id,
         }
     }
@@ -176,4 +198,7 @@ pub struct ExecStart {
     /// Otherwise the executor starts the job, unless it knows it already: an earlier manager may have
     /// stopped after it requested the start and before it logged `start`.
     pub reattach: bool,
+    /// The job is handed over ahead of its turn: it is begun, without a further request, when this job has nothing left on
+    /// their common resources. It is not begun if the executor doesn't know this job, or the manager has gone.
+    pub after: Option<JobId>,
 }

@@ -18,6 +18,7 @@ use self::config::ExecConfig;
 use super::alloc::{Allocation, node_events};
 use super::api::{Effect, Effects, ExecCommand, ExecEvent, ExecStart, JobLog, RaisedException};
 use super::jobs::{Applied, Jobs, Phase, Reattach, Record};
+use super::prefill;
 use super::timers::Timers;
 use super::turn::Turn;
 use crate::eventlog::{Event, EventEntry, Name, Raised};
@@ -69,7 +70,7 @@ fn start_command(record: &Record, reattach: bool) -> ExecCommand {
     // Parses a copy for the executor: the JSON value of the job's own jobspec would stay in memory while the job runs.
     let (jobspec, resources) = (job.kept().jobspec.opened(), (*job.kept().resources).clone());
     let (id, userid) = (job.id(), job.userid());
-    ExecCommand::Start(ExecStart { id, userid, jobspec, resources, reattach })
+    ExecCommand::Start(ExecStart { id, userid, jobspec, resources, reattach, after: None })
 }
 
 /// Ends what may be left of a restored job in CLEANUP whose last report is missing.
@@ -129,7 +130,10 @@ pub(super) fn handle_report(
     config: ExecConfig,
     event: ExecEvent,
 ) {
+    let Some(event) = prefill::keep_report(&mut alloc.prefill, event) else { return };
     match event {
+        ExecEvent::Begun { id } => prefill::begin(turn, jobs, alloc, id),
+        ExecEvent::Recalled { id } => prefill::take_back(turn, jobs, alloc, id),
         ExecEvent::Log { id, entry } => {
             if is_executing(jobs, id) {
                 note_completion(jobs, id, &entry);

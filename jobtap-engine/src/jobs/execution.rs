@@ -42,6 +42,13 @@ pub(crate) enum Phase {
     Idle,
     /// Nothing, and nothing will be: the job ended in its prolog.
     Skipped,
+    /// To start the job when another one has ended: its turn has not come.
+    Ahead,
+    /// The same. The executor has begun it, and it gets its resources now.
+    Begun,
+    /// The same. The executor has begun it for an earlier manager, and reports what that one has missed when it is asked to
+    /// start the job.
+    BegunEarlier,
     /// To start the job. Its last report is still to come.
     Started,
     /// To end it. Its last report is still to come.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::Jobs;
+use super::{Jobs, Phase};
 use crate::agenda::{Agenda, Work};
 use crate::eventlog::{Context, Event, EventEntry, Raised};
 use crate::job::{Flags, JobId, State};
@@ -28,6 +28,8 @@ impl Jobs {
         if !record.pending_events.busy {
             record.pending_events.busy = true;
             agenda.push(Work::ApplyNextEvent(id));
+        } else if record.execution.phase == Phase::Ahead {
+            agenda.push(Work::Recall(id));
         }
     }
 

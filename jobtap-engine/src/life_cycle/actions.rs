@@ -68,6 +68,14 @@ fn act_in_run(core: &mut Core, id: JobId) {
         return;
     };
     alloc.alloc_queues.remove(record);
+    match record.execution.phase {
+        Phase::Begun => {
+            record.execution.phase = Phase::Started;
+            return;
+        }
+        Phase::BegunEarlier => return exec::execute(turn, jobs, timers, *exec, id, false),
+        _ => {}
+    }
     let is_blocked = record.perilogs.is_open(Perilog::Prolog)
         || record.pending_events.contains(&Name::PrologStart);
     if record.execution.phase == Phase::Idle
@@ -97,7 +105,9 @@ fn act_in_cleanup(core: &mut Core, id: JobId) {
         true => (Name::Free, Event::Free),
         false => (Name::Clean, Event::Clean),
     };
-    let due = !is_blocked && !record.pending_events.contains(&name);
+    let due = !is_blocked
+        && !record.pending_events.contains(&name)
+        && !(name == Name::Free && alloc.prefill.holds_back(&mut turn.effects, id));
     timers.stop(expiry);
     if !has_tasks && due && prep::begin_epilogs(&mut turn.agenda, jobs, plugins, id) {
         return;

@@ -17,6 +17,7 @@ use super::dispatch::{async_work, pushing, resubmission};
 use super::exec;
 use super::jobs::{Applied, Jobs};
 use super::plugins::Plugins;
+use super::prefill;
 use super::turn::Turn;
 use crate::eventlog::{Event, EventEntry, Name};
 use crate::host::PluginKey;
@@ -73,7 +74,7 @@ fn follow(core: &mut Core, id: JobId, entry: &Arc<EventEntry>, applied: &Applied
     }
     // Logged before any plugin sees it, so that the log is in the order of causes.
     core.jobs.append(&mut core.turn.effects, id, JobLog::Main, entry);
-    follow_in_parts(&mut core.jobs, &mut core.alloc, id, applied);
+    follow_in_parts(&mut core.jobs, &mut core.alloc, id, entry, applied);
     core.turn.agenda.push(Work::Act(id));
     if let Some(left) = applied.left {
         enter_state(&mut core.turn, &core.jobs, &mut core.plugins, id, left, entry);
@@ -83,6 +84,7 @@ fn follow(core: &mut Core, id: JobId, entry: &Arc<EventEntry>, applied: &Applied
     }
     let Core { turn, jobs, plugins, submissions, alloc, timers, exec, .. } = core;
     match &applied.event {
+        Event::Free => prefill::hand_on(turn, jobs, alloc, id),
         Event::Release { ranks, .. } => exec::follow_release(jobs, alloc, id, ranks),
         Event::ResourceUpdate { .. } => exec::time_limit::move_end(turn, jobs, timers, *exec, id),
         // Also in CLEANUP, where no exception changes the job's own end.
@@ -100,11 +102,22 @@ fn follow(core: &mut Core, id: JobId, entry: &Arc<EventEntry>, applied: &Applied
 }
 
 /// Keeps counts and resources in step with the job.
-fn follow_in_parts(jobs: &mut Jobs, alloc: &mut Allocation, id: JobId, applied: &Applied<'_>) {
+fn follow_in_parts(
+    jobs: &mut Jobs,
+    alloc: &mut Allocation,
+    id: JobId,
+    entry: &EventEntry,
+    applied: &Applied<'_>,
+) {
     match &applied.event {
         Event::Free => {
             if let Some(record) = jobs.get(id) {
                 alloc.free(record);
+            }
+        }
+        Event::Finish { .. } => {
+            if let Some(record) = jobs.get(id) {
+                prefill::note_finish(alloc, record, entry);
             }
         }
         Event::ResourceUpdate { .. } => alloc.pool.plan_anew(),

@@ -164,6 +164,11 @@ impl Parts {
                 ]
             }
             ExecEvent::Lost { .. } => vec![event],
+            ExecEvent::Begun { .. } => vec![event],
+            ExecEvent::Recalled { .. } => {
+                self.jobs.remove(&id);
+                vec![event]
+            }
             ExecEvent::Started { .. } => {
                 part.stage = part.stage.max(Stage::Started);
                 job.progress(id)

@@ -183,6 +183,10 @@ fn why_priority(core: &Core, record: &Record) -> Vec<Value> {
 }
 
 fn why_sched(core: &Core, record: &Record) -> Vec<Value> {
+    if let Some(before) = core.alloc.prefill.before(record.job.id()) {
+        let text = format!("its turn comes as soon as {before} has ended, on the same resources");
+        return vec![json!({ "kind": "order", "text": text, "ahead": 1, "first": before })];
+    }
     let mut reasons = Vec::new();
     if record.job.kept().urgency.value() == 0 {
         reasons.push(reason("held", "it is held: its urgency is 0 (jobtap job urgency)"));

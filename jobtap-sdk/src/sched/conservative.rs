@@ -33,6 +33,10 @@ impl Scheduler for Conservative {
         "conservative"
     }
 
+    fn starts_in_order(&self) -> bool {
+        true
+    }
+
     fn turn(&mut self, turn: &mut Turn<'_>) {
         let changes = turn.pool().changes();
         let same = |(pool, of): &(u64, Vec<JobId>)| {

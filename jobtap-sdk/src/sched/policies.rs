@@ -39,6 +39,10 @@ impl Scheduler for Fifo {
         self.name
     }
 
+    fn starts_in_order(&self) -> bool {
+        true
+    }
+
     fn turn(&mut self, turn: &mut Turn<'_>) {
         for id in turn.pending() {
             let asked = Some((id, turn.pool().changes()));
@@ -98,6 +102,10 @@ pub struct Reservation {
 impl Scheduler for Easy {
     fn name(&self) -> &'static str {
         "easy"
+    }
+
+    fn starts_in_order(&self) -> bool {
+        true
     }
 
     fn turn(&mut self, turn: &mut Turn<'_>) {

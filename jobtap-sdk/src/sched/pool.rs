@@ -216,19 +216,38 @@ impl Pool {
             return self.refuse(jobspec, &constraint, whole);
         };
         chosen.set_nslots(counts.nslots);
-        let duration = jobspec.duration();
-        let expiration = match duration > 0.0 && duration.is_finite() {
-            true => now + duration,
-            // A job without a time limit may run until the instance itself expires.
-            false => self.inventory.expiration().filter(|end| *end > now).unwrap_or(0.0),
-        };
-        // This only fails if the expiration is not after `now`, which the lines above rule out.
-        if chosen.set_times(now, expiration).is_err() {
+        // This only fails if the expiration is not after `now`, which it is.
+        if chosen.set_times(now, self.expiration_of(jobspec, now)).is_err() {
             return Answer::Never(Infeasible::NoEnd);
         }
         self.take(&chosen);
         chosen.remove_local_properties();
         Answer::Granted(chosen)
+    }
+
+    /// When a job that starts now ends at the latest; 0 if it has no limit.
+    fn expiration_of(&self, jobspec: &Jobspec, now: f64) -> f64 {
+        let duration = jobspec.duration();
+        match duration > 0.0 && duration.is_finite() {
+            true => now + duration,
+            // A job without a time limit may run until the instance itself expires.
+            false => self.inventory.expiration().filter(|end| *end > now).unwrap_or(0.0),
+        }
+    }
+
+    /// What a job has that gets the allocated resources of another one with the same request; `None` if it would end at
+    /// a time that can't be written.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn handed_over(
+        &self,
+        resources: &ResourceSet,
+        jobspec: &Jobspec,
+        now: f64,
+    ) -> Option<ResourceSet> {
+        let mut resources = resources.clone();
+        resources.set_times(now, self.expiration_of(jobspec, now)).ok()?;
+        Some(resources)
     }
 
     /// Whether [`allocate`](Self::allocate) is worth a call at `now` (UNIX seconds): there are enough free
@@ -310,7 +329,9 @@ impl Pool {
 
     /// The next time, in UNIX seconds, from which a maintenance that doesn't affect the job if it starts at `now` would
     /// affect it; `None` if there is no such maintenance.
-    pub(super) fn comes_too_near(&self, jobspec: &Jobspec, now: f64) -> Option<f64> {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn comes_too_near(&self, jobspec: &Jobspec, now: f64) -> Option<f64> {
         let duration = limit(jobspec);
         let later = self.maintenance.iter().filter(|m| now + duration <= m.from);
         // Rounded up, so that the sum of this and the duration is above `from`: then the maintenance affects the job, and

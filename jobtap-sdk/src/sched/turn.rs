@@ -24,6 +24,12 @@ pub trait Scheduler {
     /// Allocates resources to the jobs that can start now.
     fn turn(&mut self, turn: &mut Turn<'_>);
 
+    /// Whether the first pending job starts before all others as soon as what it needs is free. Then the manager may hand a
+    /// short job to the node before the job whose place it takes has ended, so that the node isn't idle between them.
+    fn starts_in_order(&self) -> bool {
+        false
+    }
+
     /// Called when a job has left the queue. The scheduler must drop what it knows about the job, which may
     /// come back with another jobspec.
     fn job_left(&mut self, id: JobId);

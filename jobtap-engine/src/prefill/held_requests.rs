@@ -1,0 +1,124 @@
+//! Requests that wait until lines have dissolved: they change what the executor has been told about the jobs there, or
+//! the policy by which these are next.
+
+use super::lines::Lines;
+use super::{recall, recall_all};
+use crate::api::{Cred, NodeRequest, ReplyTo, Request};
+use crate::core::Core;
+use crate::job::JobId;
+
+/// The number of seconds after which a request goes on although the executor hasn't answered: its shepherd may be
+/// stopped.
+const PATIENCE: f64 = 1.0;
+
+/// A request with its client.
+type Asked = (ReplyTo, Cred, Request);
+
+/// The requests, in the order in which they came.
+#[derive(Debug, Default)]
+pub(super) struct HeldRequests(Vec<Held>);
+
+#[derive(Debug)]
+struct Held {
+    asked: Asked,
+    until: Until,
+    /// When it came, in UNIX seconds.
+    since: f64,
+}
+
+/// What a request waits for.
+#[derive(Debug, Clone, Copy)]
+enum Until {
+    /// This job has left its line.
+    Left(JobId),
+    /// There are no lines.
+    Dissolved,
+    /// Nothing any longer.
+    Now,
+}
+
+impl Until {
+    /// What a request waits for; `None` if it may come at any time. An event that it posts to a job in a line waits by
+    /// itself.
+    fn of(request: &Request) -> Option<Self> {
+        match request {
+            Request::Update { id, .. } | Request::Urgency { id, .. } | Request::Requeue { id, .. } => {
+                Some(Self::Left(*id))
+            }
+            // These say what has happened already.
+            Request::Nodes(
+                NodeRequest::Offline { .. } | NodeRequest::Online { .. } | NodeRequest::Journal,
+            ) => None,
+            // Else the end of the first job would begin the next one.
+            Request::RaiseAll { dry_run, .. } => (!dry_run).then_some(Self::Dissolved),
+            Request::QueueStart { .. }
+            | Request::Nodes(_)
+            | Request::Plugins { .. }
+            | Request::PluginReload { .. }
+            | Request::Shadow(_)
+            | Request::Configure { .. } => Some(Self::Dissolved),
+            Request::Submit(_)
+            | Request::Resubmit { .. }
+            | Request::Raise { .. }
+            | Request::Kill { .. }
+            | Request::KillAll { .. }
+            | Request::Override { .. }
+            | Request::Memo { .. }
+            | Request::QueueEnable { .. }
+            | Request::PurgeId { .. }
+            | Request::Purge { .. }
+            | Request::Wait { .. }
+            | Request::Drain
+            | Request::Idle
+            | Request::Service { .. }
+            | Request::PluginQuery { .. } => None,
+        }
+    }
+
+    fn is_over(self, lines: &Lines) -> bool {
+        match self {
+            Self::Left(id) => !lines.have(id),
+            Self::Dissolved => lines.are_empty(),
+            Self::Now => true,
+        }
+    }
+}
+
+impl HeldRequests {
+    /// Whether no request waits.
+    pub(super) fn are_none(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Lets requests go on that have waited for too long.
+    pub(super) fn give_up(&mut self, now: f64) {
+        let late = self.0.iter_mut().filter(|held| held.since + PATIENCE <= now);
+        late.for_each(|held| held.until = Until::Now);
+    }
+
+    /// Takes a request that need not wait any longer.
+    pub(super) fn take(&mut self, lines: &Lines) -> Option<Asked> {
+        let at = self.0.iter().position(|held| held.until.is_over(lines))?;
+        Some(self.0.remove(at).asked)
+    }
+}
+
+/// Returns a request that can be handled at once. Another one waits until jobs that are recalled for it have left their
+/// lines.
+pub(crate) fn admit(
+    core: &mut Core,
+    reply: ReplyTo,
+    cred: Cred,
+    request: Request,
+) -> Option<Asked> {
+    let Core { turn, alloc, .. } = core;
+    let until = Until::of(&request).filter(|until| !until.is_over(&alloc.prefill.lines));
+    let Some(until) = until else { return Some((reply, cred, request)) };
+    match until {
+        Until::Left(id) => recall(&mut turn.effects, &mut alloc.prefill, id),
+        Until::Dissolved | Until::Now => recall_all(&mut turn.effects, alloc),
+    }
+    let since = turn.clock.now.as_secs();
+    alloc.prefill.held.0.push(Held { asked: (reply, cred, request), until, since });
+    None
+}
