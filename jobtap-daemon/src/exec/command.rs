@@ -85,6 +85,11 @@ pub enum JobCommand {
         /// The name of its host.
         host: String,
     },
+    /// Give back a job that was handed over ahead of its turn, unless it is begun.
+    Recall {
+        /// The job.
+        id: JobId,
+    },
     /// The end of the job is durable, so that the record of the job can be deleted.
     Ack {
         /// The job.
@@ -103,6 +108,7 @@ impl JobCommand {
             | Self::Tasks { id }
             | Self::Exchanged { id, .. }
             | Self::FirstExit { id, .. }
+            | Self::Recall { id }
             | Self::Ack { id } => id,
         }
     }

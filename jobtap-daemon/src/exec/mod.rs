@@ -97,6 +97,10 @@ pub struct StartJob {
     /// [`ExecStart::reattach`](jobtap_core::engine::ExecStart::reattach). A job that the executor doesn't know is then
     /// lost.
     pub reattach: bool,
+    /// The job before it, if it is handed over ahead of its turn: see
+    /// [`ExecStart::after`](jobtap_core::engine::ExecStart::after).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<JobId>,
     /// Which events of the job the manager has recorded, so that none of them is reported twice.
     pub seen: Seen,
     /// How the job is killed when the executor has to end it without a manager.
@@ -137,6 +141,7 @@ impl StartJob {
             part: None,
             taskmap: TaskMap::default(),
             reattach: false,
+            after: None,
             seen: Seen::default(),
             kill: KillPolicy::default(),
             output_limit: output_limit::highest(),
@@ -228,6 +233,16 @@ pub struct HeldJob {
     /// Whether it has ended; its status is retained until it is acknowledged. A job that was lost with
     /// an earlier shepherd has ended, too.
     pub ended: bool,
+    /// The job after which the executor has begun it by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<JobId>,
+}
+
+impl HeldJob {
+    /// A job that the manager has started.
+    pub fn new(id: JobId, ended: bool) -> Self {
+        Self { id, ended, after: None }
+    }
 }
 
 /// What starts, signals and ends the tasks of jobs.
@@ -245,6 +260,12 @@ pub trait Executor: Send {
     /// The jobs that the target held when the manager connected. The manager cancels and acknowledges
     /// those that it does not start again.
     fn held(&self) -> &[HeldJob];
+
+    /// Whether the executor begins jobs by itself that are handed over ahead of their turn
+    /// ([`StartJob::after`]).
+    fn takes_jobs_ahead(&self) -> bool {
+        false
+    }
 
     /// Requests that the target exits as soon as it holds no job, and waits at most `limit` for that.
     /// Returns whether it has exited.

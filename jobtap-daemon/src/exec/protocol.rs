@@ -13,7 +13,7 @@ use jobtap_core::job::JobId;
 use super::{HeldJob, JobCommand, Seen, StartJob, TaskProcess};
 
 /// Version of the protocol. It is raised when an older peer could misread a message.
-pub(crate) const VERSION: u32 = 4;
+pub(crate) const VERSION: u32 = 5;
 
 /// A message from the manager.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -170,6 +170,7 @@ mod tests {
             (any_id(), any::<u16>(), any::<u16>())
                 .prop_map(|(id, rows, columns)| JobCommand::Resize { id, rows, columns }),
             any_id().prop_map(|id| JobCommand::Tasks { id }),
+            any_id().prop_map(|id| JobCommand::Recall { id }),
             (any_id(), any::<u32>(), any::<Vec<(String, String)>>())
                 .prop_map(|(id, round, values)| JobCommand::Exchanged { id, round, values }),
             (any_id(), any::<u32>(), any::<i32>(), any::<String>()).prop_map(
@@ -183,7 +184,9 @@ mod tests {
         let start = (any_id(), any::<u32>(), any::<Vec<String>>(), any::<Vec<(String, String)>>())
             .prop_map(|(id, ntasks, command, env)| {
                 let shell_options = json!({"output": {"mode": "append"}});
-                let job = StartJob { ntasks, command, env, shell_options, ..StartJob::new(id) };
+                let after = (ntasks > 1).then_some(id);
+                let job =
+                    StartJob { ntasks, command, env, shell_options, after, ..StartJob::new(id) };
                 ShepherdRequest::Start(Box::new(job))
             });
         prop_oneof![
@@ -199,7 +202,7 @@ mod tests {
         prop_oneof![
             any::<String>().prop_map(|reason| ShepherdMessage::Refused { reason }),
             (any_id(), any::<bool>()).prop_map(|(id, ended)| ShepherdMessage::List {
-                jobs: vec![HeldJob { id, ended }]
+                jobs: vec![HeldJob { id, ended, after: ended.then_some(id) }]
             }),
             (any_id(), any::<i32>()).prop_map(|(id, status)| ShepherdMessage::Event(
                 ExecEvent::Finished { id, status }

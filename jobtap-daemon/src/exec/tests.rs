@@ -1,5 +1,6 @@
 //! Tests of the executor with a real shepherd: this test binary, run again.
 
+mod ahead;
 mod claims;
 mod end;
 mod io;
@@ -284,6 +285,8 @@ impl Manager {
 fn name(event: &ExecEvent) -> String {
     match event {
         ExecEvent::Log { entry, .. } => entry.name.to_string(),
+        ExecEvent::Begun { .. } => "BEGUN".to_owned(),
+        ExecEvent::Recalled { .. } => "RECALLED".to_owned(),
         ExecEvent::Output { .. } => "OUTPUT".to_owned(),
         ExecEvent::Started { .. } => "START".to_owned(),
         ExecEvent::Exception { exception: RaisedException { severity, note, .. }, .. } => {

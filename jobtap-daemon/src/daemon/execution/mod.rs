@@ -235,6 +235,7 @@ fn carry_out(context: &mut ExecutionContext, waiting: &mut Waiting, message: Job
         ExecCommand::Cancel { id, signal } => {
             context.executor.command(JobCommand::Cancel { id, signal, kill: context.kill });
         }
+        ExecCommand::Recall { id } => context.executor.command(JobCommand::Recall { id }),
         ExecCommand::Ack { id } => context.executor.command(JobCommand::Ack { id }),
     }
 }
@@ -271,10 +272,10 @@ fn end_strays(context: &ExecutionContext, started: &[JobId]) {
     }
 }
 
-/// Whether a job has resources and no recorded end. Its start may still wait for a prolog.
+/// Whether a job has no recorded end. Its start may still wait for a prolog. If it has no resources, an executor has begun
+/// it [after](StartJob::after) another job, and no shepherd may forget that.
 fn will_be_started(records: &Records, id: JobId) -> bool {
-    let log = records.main_log(id);
-    log.is_ok_and(|log| log.has(&Name::Alloc) && !log.has_ended())
+    records.main_log(id).is_ok_and(|log| !log.has_ended())
 }
 
 fn start(context: &ExecutionContext, job: ExecStart, account: Option<Account>) {
@@ -297,7 +298,7 @@ fn refuse(context: &ExecutionContext, id: JobId, error: &RpcError) {
 
 /// Returns what the executor needs to know about a job. The environment comes from the store.
 fn start_job(context: &ExecutionContext, job: ExecStart) -> Result<StartJob, RpcError> {
-    let ExecStart { id, userid, jobspec, resources, reattach } = job;
+    let ExecStart { id, userid, jobspec, resources, reattach, after } = job;
     let resources = resources.ok_or_else(|| missing("R"))?;
     served(&resources, &context.ranks)?;
     let nodes = distribution::nodes(&jobspec, &resources);
@@ -330,6 +331,7 @@ fn start_job(context: &ExecutionContext, job: ExecStart) -> Result<StartJob, Rpc
         queue: jobspec.attribute("system.queue").and_then(Value::as_str).map(str::to_owned),
         resources: resources.to_value(),
         reattach,
+        after,
         seen,
         kill: context.kill,
         output_limit: context.output_limit,

@@ -7,7 +7,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
 use jobtap_core::engine::{Cred, Engine, HostCheck, Input, Level, NodeRequest, Request, Setup};
-use jobtap_core::job::{TaskMap, Uid};
+use jobtap_core::job::{JobId, TaskMap, Uid};
 use jobtap_core::resource::Idset;
 use tokio::sync::{Notify, oneshot};
 
@@ -104,7 +104,8 @@ pub(super) fn start_threads(
         None => inventory.local,
     };
     let placed = Placed { nodes, ranks };
-    let execution = start_execution(options, &engine, setup_for_execution, placed, uri, &settings)?;
+    let (execution, ahead) =
+        start_execution(options, &engine, setup_for_execution, placed, uri, &settings)?;
     let hub = Arc::new(Hub::default());
     let journal = Arc::new(JournalWatchers::default());
     let blocking = BlockingThreads::of_this_host(Arc::clone(&log));
@@ -137,6 +138,7 @@ pub(super) fn start_threads(
     let commits = Arc::<CommitTimes>::default();
     let boot = Boot {
         setup,
+        ahead,
         store,
         commits: Arc::clone(&commits),
         effector,
@@ -239,6 +241,7 @@ fn configuration(
 /// What the engine's thread needs to start.
 struct Boot {
     setup: Setup,
+    ahead: Option<BegunAhead>,
     store: Arc<dyn Store>,
     commits: Arc<CommitTimes>,
     effector: Effector,
@@ -265,9 +268,9 @@ impl Boot {
     }
 
     fn engine(self, messages: &Messages, ready: &mpsc::Sender<Result<(), StartError>>) {
-        let Self { setup, store, commits, effector, pulse, log, recovery } = self;
+        let Self { setup, ahead, store, commits, effector, pulse, log, recovery } = self;
         let files = effector.records.files();
-        let (engine, first) = match restored(setup, store.as_ref(), files, &log, recovery) {
+        let (engine, first) = match restored(setup, ahead, store.as_ref(), files, &log, recovery) {
             Ok(restored) => restored,
             Err(error) => return drop(ready.send(Err(error))),
         };
@@ -304,6 +307,7 @@ impl Boot {
 /// The engine with all stored jobs, and its first effects.
 fn restored(
     setup: Setup,
+    ahead: Option<BegunAhead>,
     store: &dyn Store,
     files: &GuestFiles,
     log: &Log,
@@ -321,6 +325,9 @@ fn restored(
     restore::instance_data(store, &mut engine)?;
     restore::kept(store, &mut engine, log)?;
     restore::all(store, files, &mut engine, log)?;
+    if let Some(begun) = ahead {
+        engine.use_prefill(&begun);
+    }
     let mut turn = Turn::default();
     turn.add(engine.start(crate::clock::now()), log);
     Ok((engine, turn))
@@ -400,6 +407,10 @@ fn reporting(
     }
 }
 
+/// The jobs that the executor has begun by itself for an earlier manager, each with the job before it.
+type BegunAhead = Vec<(JobId, JobId)>;
+
+/// Starts the executor's thread. Also returns what it has begun by itself, if it takes jobs ahead of their turn.
 fn start_execution(
     options: &Options,
     engine: &EngineHandle,
@@ -407,7 +418,7 @@ fn start_execution(
     placed: Placed,
     uri: &str,
     settings: &Settings,
-) -> Result<Execution, StartError> {
+) -> Result<(Execution, Option<BegunAhead>), StartError> {
     let processes = TaskProcesses::default();
     let report = reporting(engine, &processes, setup.log);
     let executor: Box<dyn Executor> = match placed.nodes {
@@ -421,6 +432,8 @@ fn start_execution(
             Box::new(LocalExecutor::connect(local, report)?)
         }
     };
+    let begun = executor.held().iter().filter_map(|job| Some((job.id, job.after?)));
+    let ahead = executor.takes_jobs_ahead().then(|| begun.collect());
     let (execution, inbox) = Execution::new(processes);
     let parts = execution::ExecutionContext {
         executor,
@@ -437,7 +450,7 @@ fn start_execution(
     std::thread::Builder::new()
         .name("execution".into())
         .spawn(move || execution::run(&inbox, parts))?;
-    Ok(execution)
+    Ok((execution, ahead))
 }
 
 /// Checks that this host can run jobs that plugins have changed.

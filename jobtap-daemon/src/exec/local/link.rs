@@ -54,6 +54,8 @@ struct State {
     connections: u64,
     /// Jobs whose release has not been reported.
     open: BTreeMap<JobId, OpenJob>,
+    /// The jobs that the manager has asked back, which the shepherd has to answer, by the number of the connection.
+    recalled: BTreeMap<JobId, u64>,
     /// Whether the shepherd was asked to exit. Then none takes its place.
     shut_down: bool,
 }
@@ -134,11 +136,14 @@ impl Link {
                 Err(Unsent::GivenUp) => break,
             };
             match request {
+                // The manager asks for it back when the job before it has ended.
+                ShepherdRequest::Start(job) if job.after.is_some() => {}
                 ShepherdRequest::Start(job) => {
                     // The nodes are drained with this reason, since no other job could be started either.
                     let reason = format!("no job can be started: {note}");
                     self.report_lost(job.id, note, reason);
                 }
+                ShepherdRequest::Job(JobCommand::Recall { id }) => self.report_recalled(id),
                 ShepherdRequest::Job(JobCommand::Tasks { id }) => {
                     (self.report)(ExecutorReport::Tasks { id, tasks: Vec::new() });
                 }
@@ -168,6 +173,9 @@ impl Link {
             let mut state = self.lock();
             state.connection.take_if(|current| current.number == number);
             if let ShepherdRequest::Start(job) = request {
+                if job.after.is_some() {
+                    return Ok(());
+                }
                 // The reading thread may have noticed the end of the connection first. It then has reported the job as
                 // lost, or requested its start on another connection, so the start must not be repeated.
                 match state.open.remove(&job.id) {
@@ -206,8 +214,13 @@ impl Link {
         };
         // Registered before it is sent: the release may be reported before the write returns.
         match request {
+            // It is registered when it is begun: another shepherd must not start it before its turn.
+            ShepherdRequest::Start(job) if job.after.is_some() => {}
             ShepherdRequest::Start(job) => {
                 state.open.insert(job.id, OpenJob::new(job, line).on(connection.number));
+            }
+            ShepherdRequest::Job(JobCommand::Recall { id }) => {
+                state.recalled.insert(*id, connection.number);
             }
             ShepherdRequest::Job(JobCommand::Cancel { id, .. }) => {
                 if let Some(job) = state.open.get_mut(id) {
@@ -284,8 +297,14 @@ impl Link {
     /// Reports events, and returns the number of open jobs.
     fn report_events(&self, events: &mut Vec<ExecEvent>) -> usize {
         let mut state = self.lock();
+        let number = state.connections;
         for event in &*events {
-            if let ExecEvent::Released { id } = event {
+            if let ExecEvent::Begun { id } | ExecEvent::Recalled { id } = event {
+                state.recalled.remove(id);
+            }
+            if let ExecEvent::Begun { id } = event {
+                state.open.entry(*id).or_insert_with(|| OpenJob::begun(number));
+            } else if let ExecEvent::Released { id } = event {
                 state.open.remove(id);
             } else if let Some(job) = state.open.get_mut(&event.id()) {
                 job.count(event);
@@ -310,7 +329,8 @@ impl Link {
         if state.connection.take_if(|current| current.number == number).is_some() {
             self.closed.notify_all();
         }
-        let any = state.open.values().any(|job| job.connection == number);
+        let any = state.open.values().any(|job| job.connection == number)
+            || state.recalled.values().any(|connection| *connection == number);
         if !any || !state.shut_down && self.resume(&mut state, number).is_ok() {
             return;
         }
@@ -319,8 +339,14 @@ impl Link {
             .extract_if(.., |_, job| job.connection == number)
             .map(|(id, _)| id)
             .collect();
+        let unanswered: Vec<JobId> = state
+            .recalled
+            .extract_if(.., |_, connection| *connection == number)
+            .map(|(id, _)| id)
+            .collect();
         // Reported without the lock, so that a slow callback does not delay requests.
         drop(state);
+        unanswered.into_iter().for_each(|id| self.report_recalled(id));
         for id in lost {
             let note = "job is lost: the shepherd ended; processes of the job may still run";
             self.report_lost(id, note.to_owned(), SHEPHERD_LOST.to_owned());
@@ -347,12 +373,21 @@ impl Link {
             cancels.extend(job.cancel.iter().flatten());
         }
         lines.extend(encode(&ShepherdRequest::Resume { jobs })?);
-        // The dead shepherd may not have read the cancel requests.
+        // The dead shepherd may not have read these requests.
         lines.extend(cancels);
+        for (id, of) in state.recalled.iter_mut().filter(|(_, of)| **of == number) {
+            *of = connection.number;
+            lines.extend(encode(&ShepherdRequest::Job(JobCommand::Recall { id: *id }))?);
+        }
         // Written under the lock, since all other requests for these jobs must come later. An error ends the
         // connection.
         let _ = self.write(&connection.stream, &lines);
         Ok(())
+    }
+
+    /// Reports that no shepherd has begun a job. If one has, which is gone, the next one refuses to start the job.
+    fn report_recalled(&self, id: JobId) {
+        (self.report)(ExecutorReport::Events(vec![ExecEvent::Recalled { id }]));
     }
 
     fn report_lost(&self, id: JobId, note: String, reason: String) {

@@ -158,6 +158,10 @@ impl Executor for LocalExecutor {
         &self.held
     }
 
+    fn takes_jobs_ahead(&self) -> bool {
+        true
+    }
+
     fn shut_down(&self, limit: Duration) -> bool {
         self.request(ShepherdRequest::Shutdown);
         self.link.wait_for_last_end(limit)

@@ -26,6 +26,11 @@ impl OpenJob {
         Self { connection: 0, request, cancel: None, seen: *seen, started: *reattach }
     }
 
+    /// A job that the shepherd has begun by itself.
+    pub(in crate::exec) fn begun(connection: u64) -> Self {
+        Self { connection, request: None, cancel: None, seen: Seen::default(), started: false }
+    }
+
     /// The same job, whose start was requested on this connection.
     pub(in crate::exec) fn on(self, connection: u64) -> Self {
         Self { connection, ..self }

@@ -884,7 +884,7 @@ impl Hub {
         let listed: BTreeSet<JobId> = jobs.iter().map(|job| job.id).collect();
         let others = jobs.into_iter().filter(|job| !node.open.contains_key(&job.id));
         let (kept, strays): (Vec<HeldJob>, Vec<HeldJob>) = others.partition(is_kept);
-        for HeldJob { id, ended } in strays {
+        for HeldJob { id, ended, .. } in strays {
             let kill = KillPolicy::default();
             if !ended {
                 let cancel = JobCommand::Cancel { id, signal: kill.term_signal, kill };
@@ -931,7 +931,7 @@ impl Hub {
             let ended = held.entry(job.id).or_insert(true);
             *ended &= job.ended;
         }
-        let held = held.into_iter().map(|(id, ended)| HeldJob { id, ended }).collect();
+        let held = held.into_iter().map(|(id, ended)| HeldJob::new(id, ended)).collect();
         self.tell_joining(Joining::Complete(Complete { nodes, held }));
         self.joining = None;
     }

@@ -345,7 +345,7 @@ async fn a_node_that_comes_back_in_time_goes_on_where_it_was() {
     let cancel = JobCommand::Cancel { id: ID, signal: kill.term_signal, kill };
     bench.command(cancel.clone());
     advance(Duration::from_secs(20)).await;
-    let held = [HeldJob { id: ID, ended: false }];
+    let held = [HeldJob::new(ID, false)];
     let mut node = Node::join(&bench, info(1), &held).await;
     assert_eq!(node.next_node().await, Some(ToNode::Follow { id: ID, from: 11 }));
     let Some(ShepherdRequest::Resume { jobs }) = node.next_request().await else { panic!() };
@@ -375,7 +375,7 @@ async fn a_node_that_comes_back_too_late_has_its_jobs_ended() {
     let lost =
         ["started", "1 lost: no connection for 30 s", &format!("finished {killed}"), "released"];
     assert_eq!(bench.told().await, lost);
-    let held = [HeldJob { id: ID, ended: false }];
+    let held = [HeldJob::new(ID, false)];
     let mut node = Node::join(&bench, info(1), &held).await;
     let Some(ShepherdRequest::Job(JobCommand::Cancel { id, .. })) = node.next_request().await
     else {
@@ -390,7 +390,7 @@ async fn a_node_that_comes_back_too_late_has_its_jobs_ended() {
 #[tokio::test(start_paused = true)]
 async fn a_restarted_manager_goes_on_without_a_node_that_is_gone() {
     let bench = Bench::of_known(2, &[info(0), info(1)]);
-    let held = [HeldJob { id: ID, ended: false }];
+    let held = [HeldJob::new(ID, false)];
     let mut first = Node::join(&bench, info(0), &held).await;
     settle().await;
     bench.requests.send(Request::GoOn).ok().unwrap();
@@ -543,7 +543,7 @@ async fn the_first_exit_on_a_node_that_is_away_counts_once_it_is_back() {
     settle().await;
     nodes.remove(1);
     settle().await;
-    let held = [HeldJob { id: ID, ended: false }];
+    let held = [HeldJob::new(ID, false)];
     let mut node = Node::join(&bench, info(1), &held).await;
     assert_eq!(node.next_node().await, Some(ToNode::Follow { id: ID, from: 0 }));
     // Its shepherd repeats what follows the entry that has come.
@@ -564,7 +564,7 @@ async fn a_node_that_was_away_at_the_first_exit_learns_of_it() {
     settle().await;
     other.event(exit(1)).await;
     settle().await;
-    let mut node = Node::join(&bench, info(0), &[HeldJob { id: ID, ended: false }]).await;
+    let mut node = Node::join(&bench, info(0), &[HeldJob::new(ID, false)]).await;
     assert_eq!(node.next_node().await, Some(ToNode::Follow { id: ID, from: 0 }));
     let mut requests = Vec::new();
     while let Some(request) = node.next_request().await {

@@ -20,6 +20,7 @@
 //! forker takes its place ([`succession`]).
 
 mod affinity;
+mod ahead;
 mod claims;
 mod connection;
 mod deserted;
@@ -214,6 +215,8 @@ impl Shepherd {
         let mut manager_patrol = tokio::time::interval(MANAGER_PATROL);
         manager_patrol.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            // Of the jobs that were requested together, or that come after those that have ended together.
+            self.send_claims();
             if !self.is_idle() {
                 idle_since = Instant::now();
             }
@@ -223,7 +226,6 @@ impl Shepherd {
             tokio::select! {
                 1.. = messages.recv_many(&mut together, MOST_TOGETHER) => {
                     together.drain(..).for_each(|message| self.handle(message));
-                    self.send_claims();
                 }
                 _ = children.recv() => self.reap(),
                 () = self.forker.ready() => self.take_forker_reports(),
@@ -313,6 +315,7 @@ impl Shepherd {
 
     fn detach_manager(&mut self) {
         self.manager = None;
+        self.ahead.clear();
         self.jobs.values_mut().for_each(|job| job.journal.detach());
     }
 
@@ -344,6 +347,8 @@ impl Shepherd {
             ShepherdRequest::Start(job) => {
                 if let Some(known) = self.jobs.get_mut(&job.id) {
                     known.kill = job.kill;
+                } else if let Some(before) = job.after {
+                    return self.start_after(before, job);
                 }
                 self.start_or_attach(*job);
             }
@@ -352,9 +357,11 @@ impl Shepherd {
             }
             ShepherdRequest::Job(command) => self.command(command),
             ShepherdRequest::List => {
-                let held = |job: &Job| HeldJob { id: job.id, ended: job.has_ended() };
+                let held = |job: &Job| {
+                    HeldJob { id: job.id, ended: job.has_ended(), after: job.after }
+                };
                 let claimed = self.claims.earlier().filter(|id| !self.jobs.contains_key(id));
-                let lost = claimed.map(|id| HeldJob { id, ended: true });
+                let lost = claimed.map(|id| HeldJob::new(id, true));
                 let jobs = self.jobs.values().map(held).chain(lost).collect();
                 if let Some(outbox) = self.outbox() {
                     let _ = outbox.send(ShepherdMessage::List { jobs });
@@ -399,6 +406,7 @@ impl Shepherd {
                 let timeout = job.and_then(|job| job.exited_elsewhere(rank, status, host));
                 self.time_others(id, timeout);
             }
+            JobCommand::Recall { id } => self.recall(id),
             JobCommand::Ack { id } => match self.jobs.get_mut(&id) {
                 Some(job) => {
                     job.acknowledged = true;

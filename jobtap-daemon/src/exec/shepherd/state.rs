@@ -11,6 +11,7 @@ use rustix::process::Pid;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
+use super::ahead::Ahead;
 use super::claims::Claims;
 use super::files::jobdir::JobDirs;
 use super::forker::Forker;
@@ -55,6 +56,8 @@ pub(super) struct Shepherd {
     pub(super) manager: Option<Manager>,
     pub(super) claims: Claims,
     pub(super) jobs: BTreeMap<JobId, Job>,
+    /// Jobs to be begun after others.
+    pub(super) ahead: Ahead,
     /// Claimed jobs whose tasks are being started, in the order of their next slice.
     pub(super) starting: VecDeque<JobId>,
     /// The jobs whose output is held, each with the end of that time. Sorted, since all are held for the same time.
@@ -112,6 +115,7 @@ impl Shepherd {
             inbox,
             manager: None,
             jobs: BTreeMap::new(),
+            ahead: Ahead::default(),
             starting: VecDeque::new(),
             holding_output: VecDeque::new(),
             jobs_with_groups: HashSet::new(),

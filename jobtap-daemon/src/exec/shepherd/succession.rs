@@ -48,6 +48,7 @@ pub(super) fn record(start: &StartJob) -> Option<String> {
         kill: start.kill,
         output_limit: start.output_limit,
         takes_output: start.takes_output,
+        after: start.after,
         ..StartJob::new(start.id)
     };
     serde_json::to_string(&record).ok()

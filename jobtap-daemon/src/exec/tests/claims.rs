@@ -15,7 +15,7 @@ fn a_job_that_was_started_once_is_never_started_again() {
     kill_both(shepherd, task);
     let second = site.manager();
     wait_gone(&task.to_string());
-    assert_eq!(second.executor.held(), [HeldJob { id: JobId::new(1), ended: true }]);
+    assert_eq!(second.executor.held(), [HeldJob::new(JobId::new(1), true)]);
     second.executor.start(site.job(1, 1, "echo again >>runs"));
     let note = "EXCEPTION 0 job is lost: a shepherd that is gone began to start it; as it may have run, \
                 it is not started again";

@@ -12,7 +12,7 @@ fn again(job: StartJob, seen: Seen) -> StartJob {
 
 /// Connects managers until the shepherd reports to one that the job ended.
 fn wait_ended(site: &Site, id: JobId) {
-    let ended = HeldJob { id, ended: true };
+    let ended = HeldJob::new(id, true);
     wait_for("the job ended", || site.manager().executor.held() == [ended]);
 }
 
@@ -27,7 +27,7 @@ fn a_running_job_is_reattached() {
     drop(first);
 
     let second = site.manager();
-    assert_eq!(second.executor.held(), [HeldJob { id: JobId::new(1), ended: false }]);
+    assert_eq!(second.executor.held(), [HeldJob::new(JobId::new(1), false)]);
     // The crash came before the last two entries were recorded.
     let seen = Seen { log_entries: 2, ..Seen::default() };
     second.executor.start(again(job, seen));
@@ -163,7 +163,7 @@ fn an_acknowledged_job_does_not_keep_the_shepherd_running() {
     first.until(1, has_started);
     drop(first);
     let second = site.manager();
-    assert_eq!(second.executor.held(), [HeldJob { id: JobId::new(1), ended: false }]);
+    assert_eq!(second.executor.held(), [HeldJob::new(JobId::new(1), false)]);
     // It ends after the acknowledgement, so its end is reported to no manager.
     second.cancel(1, Signal::TERM);
     second.ack(1);
@@ -235,7 +235,7 @@ fn a_terminated_shepherd_ends_its_jobs_and_saves_their_ends() {
     send(UnixSignal::TERM, shepherd);
     wait_gone(shepherd);
     let second = site.manager();
-    assert_eq!(second.executor.held(), [HeldJob { id: JobId::new(1), ended: true }]);
+    assert_eq!(second.executor.held(), [HeldJob::new(JobId::new(1), true)]);
     second.executor.start(again(job, Seen::default()));
     assert_eq!(status(&second.to_end(1)), 137 << 8);
     second.ack(1);

@@ -45,7 +45,7 @@ fn a_manager_does_not_wait_for_a_stopped_shepherd() {
     drop(stopped);
     site.patience = PATIENCE;
     let manager = site.manager();
-    assert_eq!(manager.executor.held(), [HeldJob { id: JobId::new(1), ended: false }]);
+    assert_eq!(manager.executor.held(), [HeldJob::new(JobId::new(1), false)]);
     manager.executor.start(StartJob { reattach: true, ..site.job(1, 1, "") });
     manager.cancel(1, Signal::TERM);
     manager.to_end(1);

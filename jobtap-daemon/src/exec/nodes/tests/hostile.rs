@@ -31,7 +31,7 @@ fn any_event() -> impl Strategy<Value = ExecEvent> {
 
 fn any_message() -> impl Strategy<Value = ShepherdMessage> {
     let values = || proptest::collection::vec((any::<String>(), any::<String>()), 0..3);
-    let held = (any_id(), any::<bool>()).prop_map(|(id, ended)| HeldJob { id, ended });
+    let held = (any_id(), any::<bool>()).prop_map(|(id, ended)| HeldJob::new(id, ended));
     prop_oneof![
         4 => any_event().prop_map(ShepherdMessage::Event),
         1 => proptest::collection::vec(held, 0..4).prop_map(|jobs| ShepherdMessage::List { jobs }),

@@ -129,6 +129,8 @@ impl Journal {
             // These concern the connection to a manager, or are sent by other executors only.
             ExecEvent::Reattached { .. }
             | ExecEvent::CaughtUp { .. }
+            | ExecEvent::Begun { .. }
+            | ExecEvent::Recalled { .. }
             | ExecEvent::PartlyReleased { .. } => false,
         });
         if let Some(outbox) = &outbox {
@@ -145,6 +147,11 @@ impl Journal {
         if reattach && !ended {
             self.log("reattach", None);
         }
+    }
+
+    /// Whether a manager gets the job's events.
+    pub(in crate::exec::shepherd) fn is_attached(&self) -> bool {
+        self.outbox.is_some()
     }
 
     /// Stops sending events: the manager is gone.

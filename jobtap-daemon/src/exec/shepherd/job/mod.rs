@@ -66,6 +66,8 @@ pub(super) struct Job {
     pub(super) exchange: Option<JobExchange>,
     outcome: Outcome,
     pub(super) dir: Option<JobDir>,
+    /// The job after which it was begun, if the manager has handed it over ahead of its turn.
+    pub(super) after: Option<JobId>,
     /// How the job is killed when the shepherd ends it without a manager.
     pub(super) kill: KillPolicy,
     /// Whether a manager has acknowledged it; then no manager will request it again, not even when it
@@ -97,6 +99,7 @@ impl Job {
             exchange: None,
             outcome: Outcome::default(),
             dir: None,
+            after: job.after,
             kill: job.kill,
             acknowledged: false,
         }
@@ -378,7 +381,9 @@ impl Job {
     }
 
     /// Ends the job if no task and no stream of it is left. Returns whether it ended by this call.
-    pub(super) fn end_if_done(&mut self) -> bool {
+    ///
+    /// The job `next` is begun then, which the manager has to know before it frees the resources.
+    pub(super) fn end_if_done(&mut self, next: Option<JobId>) -> bool {
         let left = self.state.awaits_process() || !self.tasks.are_reaped();
         if self.has_ended() || left || !self.streams.have_ended() {
             return false;
@@ -402,6 +407,9 @@ impl Job {
         // the resources.
         if let Some(dir) = self.dir.take() {
             dir.remove();
+        }
+        if let Some(id) = next {
+            self.journal.add(ExecEvent::Begun { id });
         }
         self.journal.add(ExecEvent::Released { id });
         self.state = State::Ended;
@@ -427,6 +435,8 @@ mod tests {
     fn names(events: &[ExecEvent]) -> Vec<String> {
         let name = |event: &ExecEvent| match event {
             ExecEvent::Log { entry, .. } => entry.name.to_string(),
+            ExecEvent::Begun { .. } => "BEGUN".to_owned(),
+            ExecEvent::Recalled { .. } => "RECALLED".to_owned(),
             ExecEvent::Output { .. } => "OUTPUT".to_owned(),
             ExecEvent::Started { .. } => "STARTED".to_owned(),
             ExecEvent::Exception { exception, .. } => format!("EXCEPTION {}", exception.severity),
@@ -477,8 +487,8 @@ mod tests {
         for code in [0, 126, 3] {
             task_exited(&mut job, code);
         }
-        assert!(job.end_if_done());
-        assert!(!job.end_if_done(), "only once");
+        assert!(job.end_if_done(None));
+        assert!(!job.end_if_done(None), "only once");
         let expected = "init starting STARTED shell.init shell.start shell.task-exit \
                         shell.task-exit shell-exit complete FINISHED 32256 done RELEASED";
         assert_eq!(names(job.journal.events()).join(" "), expected);
@@ -488,7 +498,7 @@ mod tests {
     fn a_job_that_cannot_start_has_no_finish() {
         let mut job = job(1);
         job.fail("no".to_owned());
-        job.end_if_done();
+        job.end_if_done(None);
         assert_eq!(
             names(job.journal.events()).join(" "),
             "init starting EXCEPTION 0 done RELEASED"
@@ -499,7 +509,7 @@ mod tests {
     fn a_job_whose_command_cannot_be_run_began_and_failed() {
         let mut job = job(1);
         job.command_failed(127, "no".to_owned());
-        job.end_if_done();
+        job.end_if_done(None);
         let expected = "init starting STARTED shell.init EXCEPTION 0 shell-exit complete \
                         FINISHED 32512 done RELEASED";
         assert_eq!(names(job.journal.events()).join(" "), expected);
@@ -510,7 +520,7 @@ mod tests {
         let mut job = running(1);
         assert!(job.cancel(KillPolicy::default()));
         task_exited(&mut job, 0);
-        job.end_if_done();
+        job.end_if_done(None);
         assert!(names(job.journal.events()).contains(&"FINISHED 256".to_owned()));
     }
 
@@ -524,7 +534,7 @@ mod tests {
                 .unwrap();
         let mut job = running(1);
         job.streams.output = Some(io.log());
-        job.end_if_done();
+        job.end_if_done(None);
         let expected = "init starting STARTED shell.init shell.start OUTPUT shell-exit complete \
                         FINISHED 0 done RELEASED";
         assert_eq!(names(job.journal.events()).join(" "), expected);
@@ -549,7 +559,7 @@ mod tests {
         );
         job.journal.inform("x".to_owned());
         task_exited(&mut job, 1);
-        job.end_if_done();
+        job.end_if_done(None);
         let seen = Seen { log_entries: 9, exceptions: 1, finished: true };
         assert_eq!(seen_by(&mut job, true, seen), ["REATTACHED", "RELEASED", "CAUGHT-UP"]);
         let seen = Seen { log_entries: 8, exceptions: 0, finished: false };

@@ -66,7 +66,7 @@ impl Shepherd {
         let Some(job) = self.jobs.get_mut(&id) else {
             return;
         };
-        if !job.end_if_done() {
+        if !job.end_if_done(self.ahead.after(id)) {
             return;
         }
         let left = !job.tasks.left.is_empty();
@@ -78,6 +78,7 @@ impl Shepherd {
         }
         self.sweep_soon();
         self.remove_if_acknowledged(id);
+        self.begin_after(id);
     }
 
     /// Removes a job that has ended and whose end a manager has acknowledged.
