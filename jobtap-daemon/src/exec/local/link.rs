@@ -4,7 +4,7 @@
 //! the shepherd: one writes requests, one reads events. When a shepherd dies, another process takes its place, or
 //! another shepherd is started. The manager continues its jobs there, and that shepherd reports which of them are lost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -34,6 +34,10 @@ const MANY: usize = 16;
 /// disk, and the jobs that it then starts cost the shepherd a sync of its own.
 const GATHERING: Duration = Duration::from_millis(2);
 
+/// How long events are gathered while the shepherd has jobs to begin by itself: nothing waits for the manager then. It is
+/// shorter than these jobs last.
+const GATHERING_AHEAD: Duration = Duration::from_millis(5);
+
 /// What takes the messages to the manager.
 pub(super) type Report = Box<dyn Fn(ExecutorReport) + Send + Sync>;
 
@@ -54,6 +58,8 @@ struct State {
     connections: u64,
     /// Jobs whose release has not been reported.
     open: BTreeMap<JobId, OpenJob>,
+    /// Jobs that were handed over ahead of their turn, as far as is known not begun.
+    ahead: BTreeSet<JobId>,
     /// The jobs that the manager has asked back, which the shepherd has to answer, by the number of the connection.
     recalled: BTreeMap<JobId, u64>,
     /// Whether the shepherd was asked to exit. Then none takes its place.
@@ -214,8 +220,10 @@ impl Link {
         };
         // Registered before it is sent: the release may be reported before the write returns.
         match request {
-            // It is registered when it is begun: another shepherd must not start it before its turn.
-            ShepherdRequest::Start(job) if job.after.is_some() => {}
+            // It counts as open when it is begun: another shepherd must not start it before its turn.
+            ShepherdRequest::Start(job) if job.after.is_some() => {
+                state.ahead.insert(job.id);
+            }
             ShepherdRequest::Start(job) => {
                 state.open.insert(job.id, OpenJob::new(job, line).on(connection.number));
             }
@@ -288,19 +296,22 @@ impl Link {
             line.clear();
             // Events that arrived together are reported together, so that the manager isn't woken for the first of them
             // alone.
-            if !reader.buffer().contains(&b'\n') && self.report_events(&mut events) >= MANY {
-                thread::sleep(GATHERING);
+            if !reader.buffer().contains(&b'\n')
+                && let Some(pause) = self.report_events(&mut events)
+            {
+                thread::sleep(pause);
             }
         }
     }
 
-    /// Reports events, and returns the number of open jobs.
-    fn report_events(&self, events: &mut Vec<ExecEvent>) -> usize {
+    /// Reports events, and returns how long the next ones are gathered.
+    fn report_events(&self, events: &mut Vec<ExecEvent>) -> Option<Duration> {
         let mut state = self.lock();
         let number = state.connections;
         for event in &*events {
             if let ExecEvent::Begun { id } | ExecEvent::Recalled { id } = event {
                 state.recalled.remove(id);
+                state.ahead.remove(id);
             }
             if let ExecEvent::Begun { id } = event {
                 state.open.entry(*id).or_insert_with(|| OpenJob::begun(number));
@@ -310,13 +321,17 @@ impl Link {
                 job.count(event);
             }
         }
-        let open = state.open.len();
+        let pause = match state.open.len() {
+            _ if !state.ahead.is_empty() => Some(GATHERING_AHEAD),
+            MANY.. => Some(GATHERING),
+            _ => None,
+        };
         // Reported without the lock, so that a slow callback does not delay requests.
         drop(state);
         if !events.is_empty() {
             (self.report)(ExecutorReport::Events(std::mem::take(events)));
         }
-        open
+        pause
     }
 
     /// Handles the end of a connection. Unless the executor itself closed it, the shepherd is gone. Its jobs continue
@@ -326,6 +341,8 @@ impl Link {
             return;
         }
         let mut state = self.lock();
+        // The next shepherd knows none of them.
+        state.ahead.clear();
         if state.connection.take_if(|current| current.number == number).is_some() {
             self.closed.notify_all();
         }
