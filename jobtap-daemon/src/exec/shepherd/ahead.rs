@@ -1,8 +1,8 @@
 //! Jobs that the manager has handed over ahead of their turn: each is begun, without a further request, when nothing is
 //! left of the job before it.
 //!
-//! They are only in memory, and forgotten with the manager that has handed them over: what is not begun isn't claimed
-//! either, so that any shepherd can start it later. A job that is begun is like any other one. Its manager, or another
+//! They are only in memory, and forgotten with the manager that has handed them over: what is not begun is claimed only
+//! ahead, so that any shepherd can start it later. A job that is begun is like any other one. Its manager, or another
 //! one, learns of it by [`ExecEvent::Begun`] or by the list of the shepherd's jobs.
 
 use std::collections::HashMap;
@@ -46,18 +46,20 @@ impl Ahead {
         Some(start)
     }
 
-    /// Forgets a job. The one after it comes after the one before it.
-    fn forget(&mut self, id: JobId) {
-        let Some(before) = self.before.remove(&id) else { return };
+    /// Forgets a job. The one after it comes after the one before it. Returns whether the job was here.
+    fn forget(&mut self, id: JobId) -> bool {
+        let Some(before) = self.before.remove(&id) else { return false };
         self.next.remove(&before);
         if let Some(start) = self.next.remove(&id) {
             self.add(before, start);
         }
+        true
     }
 
-    /// Forgets all jobs.
-    pub(super) fn clear(&mut self) {
-        *self = Self::default();
+    /// Forgets all jobs, and returns them.
+    fn clear(&mut self) -> impl Iterator<Item = JobId> + use<> {
+        self.next.clear();
+        std::mem::take(&mut self.before).into_keys()
     }
 }
 
@@ -71,8 +73,16 @@ impl Shepherd {
                 self.start_or_attach(*start);
             }
             None if !self.ahead.has(before) => {}
-            _ => self.ahead.add(before, start),
+            _ => {
+                self.claims.claim_ahead(start.id);
+                self.ahead.add(before, start);
+            }
         }
+    }
+
+    /// Forgets the jobs that were handed over and have not begun.
+    pub(super) fn forget_ahead(&mut self) {
+        self.ahead.clear().for_each(|id| self.claims.forget(id));
     }
 
     /// Begins the job that comes after this one, of which nothing is left.
@@ -86,7 +96,9 @@ impl Shepherd {
     pub(super) fn recall(&mut self, id: JobId) {
         let outbox = self.outbox();
         let Some(job) = self.jobs.get_mut(&id) else {
-            self.ahead.forget(id);
+            if self.ahead.forget(id) {
+                self.claims.forget(id);
+            }
             return self.say(ExecEvent::Recalled { id });
         };
         let is_attached = job.journal.is_attached();
@@ -120,12 +132,12 @@ mod tests {
         for number in 2..=4 {
             ahead.add(id(number - 1), job(number));
         }
-        ahead.forget(id(3));
+        assert!(ahead.forget(id(3)) && !ahead.forget(id(3)));
         assert!(ahead.has(id(2)) && !ahead.has(id(3)) && ahead.has(id(4)));
         assert_eq!((ahead.after(id(1)), ahead.after(id(2))), (Some(id(2)), Some(id(4))));
         assert_eq!(ahead.take_after(id(1)), Some(job(2)));
         assert_eq!(ahead.take_after(id(1)), None);
-        ahead.forget(id(4));
+        assert!(ahead.forget(id(4)));
         assert!(ahead.next.is_empty() && ahead.before.is_empty());
     }
 }

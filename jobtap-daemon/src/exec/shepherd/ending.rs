@@ -54,7 +54,7 @@ impl Shepherd {
     /// Cancels all jobs, so that the shepherd exits when they have ended.
     pub(super) fn end(&mut self) {
         self.ending.begun = true;
-        self.ahead.clear();
+        self.forget_ahead();
         self.cancel_all();
     }
 

@@ -315,7 +315,7 @@ impl Shepherd {
 
     fn detach_manager(&mut self) {
         self.manager = None;
-        self.ahead.clear();
+        self.forget_ahead();
         self.jobs.values_mut().for_each(|job| job.journal.detach());
     }
 

@@ -1,7 +1,9 @@
 //! The claims on disk: a file in the state directory with the ids of all jobs that a shepherd began
 //! to launch and whose end the manager has not acknowledged.
 //!
-//! A line is a checksum and the ids of one group, in hexadecimal; the first line names the format.
+//! A line is a checksum and the ids of one group, in hexadecimal; the first line names the format. A line of jobs that
+//! were claimed ahead has the boot of the host before the ids; which of them have begun in this boot is in a file of its
+//! own ([`begun`](super::begun)).
 //! Each line is synced before the next one is written, so that a crash can only tear the last line,
 //! and no job of a torn line was started. Damage anywhere else may hide a job that did run. Such a
 //! file is refused as a whole, since there is no way to find out which job that is.
@@ -18,6 +20,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, renameat, unlinkat};
 use rustix::io::Errno;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::begun::Begun;
 use crate::open_files::OpenFiles;
 
 /// Name of the file in the state directory.
@@ -27,7 +30,10 @@ const NAME: &str = "shepherd.claims";
 const NEXT: &str = "shepherd.claims.next";
 
 /// The first line, after its checksum.
-const FORMAT: &str = "jobtap claims 1";
+const FORMAT: &str = "jobtap claims 2";
+
+/// What the content of a line of jobs that were claimed ahead begins with.
+const AHEAD: &str = "ahead ";
 
 /// A file larger than this many bytes is rewritten without the dropped claims, provided that this leaves
 /// at most a quarter of it.
@@ -39,6 +45,9 @@ pub(super) struct ClaimLog {
     dir: OwnedFd,
     path: PathBuf,
     claimed: BTreeSet<JobId>,
+    /// Jobs that were claimed ahead and haven't begun.
+    ahead: BTreeSet<JobId>,
+    begun: Begun,
     /// The file, open for appending; `None` if the next claim has to rewrite it: at first, and after an
     /// error, which leaves the content on disk unknown.
     file: Option<File>,
@@ -56,17 +65,20 @@ impl ClaimLog {
         let path = state_dir.join(NAME);
         // NONBLOCK, so that a FIFO in its place does not block the start.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let claimed = match openat(&dir, NAME, flags, Mode::empty()) {
+        let begun = Begun::open(&dir)?;
+        let Stored { mut claimed, ahead } = match openat(&dir, NAME, flags, Mode::empty()) {
             Ok(file) => {
                 let mut text = Vec::new();
                 File::from(file).read_to_end(&mut text)?;
                 read(&text).map_err(|line| damaged(&path, line))?
             }
-            Err(Errno::NOENT) => BTreeSet::new(),
+            Err(Errno::NOENT) => Stored::default(),
             Err(errno) => return Err(errno.into()),
         };
+        claimed.extend(begun.of(ahead));
         let dir = OpenFiles::of_this_process().apart(dir);
-        Ok(Self { dir, path, claimed, file: None, written: 0 })
+        let ahead = BTreeSet::new();
+        Ok(Self { dir, path, claimed, ahead, begun, file: None, written: 0 })
     }
 
     /// The claimed jobs.
@@ -79,26 +91,69 @@ impl ClaimLog {
         &self.path
     }
 
+    /// Whether a job was claimed ahead and hasn't begun.
+    pub(super) fn is_ahead(&self, id: JobId) -> bool {
+        self.ahead.contains(&id)
+    }
+
+    /// Claims jobs ahead. On return that is durable.
+    ///
+    /// # Errors
+    /// Fails if the file can't be written or synced.
+    pub(super) fn claim_ahead(&mut self, ids: &[JobId]) -> io::Result<()> {
+        let ids: Vec<JobId> =
+            ids.iter().filter(|id| !self.claimed.contains(id)).copied().collect();
+        let Some(boot) = self.begun.boot() else { return Ok(()) };
+        let line = ahead_line(boot, &ids);
+        // Only a rewrite makes the files.
+        if self.file.is_none() || self.is_outgrown() {
+            self.rewrite(&[])?;
+        }
+        self.append(&line)?;
+        self.ahead.extend(ids);
+        Ok(())
+    }
+
+    /// Notes that jobs begin that were claimed ahead. That outlives this process, and the claim ahead outlives the host.
+    ///
+    /// # Errors
+    /// Fails if the file can't be written.
+    pub(super) fn begin(&mut self, ids: &[JobId]) -> io::Result<()> {
+        self.begun.add(ids)?;
+        ids.iter().for_each(|id| {
+            self.ahead.remove(id);
+        });
+        self.claimed.extend(ids);
+        Ok(())
+    }
+
+    /// Appends a line and syncs it.
+    fn append(&mut self, line: &[u8]) -> io::Result<()> {
+        // The file is put back only after a successful sync: after a failed one the kernel may have
+        // dropped the dirty pages, and a later sync that succeeds would prove nothing.
+        let Some(mut file) = self.file.take() else { return Err(io::ErrorKind::NotFound.into()) };
+        file.write_all(line)?;
+        file.sync_data()?;
+        self.written += line.len() as u64;
+        self.file = Some(file);
+        Ok(())
+    }
+
     /// Claims jobs. On return the claims are durable.
     ///
     /// # Errors
     /// Fails if the file can't be written or synced. None of the jobs is claimed then, although the file
     /// may contain them; the next claim rewrites it.
     pub(super) fn claim(&mut self, ids: &[JobId]) -> io::Result<()> {
-        let line = line(&hexadecimal(ids));
-        // The file is put back only after a successful sync: after a failed one the kernel may have
-        // dropped the dirty pages, and a later sync that succeeds would prove nothing.
-        let outcome = match self.file.take_if(|_| !is_outgrown(self.written, self.claimed.len())) {
-            Some(mut file) => file.write_all(&line).and_then(|()| {
-                file.sync_data()?;
-                self.written += line.len() as u64;
-                self.file = Some(file);
-                Ok(())
-            }),
-            None => self.rewrite(ids),
+        let outcome = match self.file {
+            Some(_) if !self.is_outgrown() => self.append(&line(&hexadecimal(ids))),
+            _ => self.rewrite(ids),
         };
         if outcome.is_ok() {
             self.claimed.extend(ids);
+            ids.iter().for_each(|id| {
+                self.ahead.remove(id);
+            });
         }
         outcome
     }
@@ -107,6 +162,11 @@ impl ClaimLog {
     /// may be much later: no manager requests such a job again.
     pub(super) fn forget(&mut self, id: JobId) {
         self.claimed.remove(&id);
+        self.ahead.remove(&id);
+    }
+
+    fn is_outgrown(&self) -> bool {
+        is_outgrown(self.written, self.claimed.len() + self.ahead.len())
     }
 
     /// Writes a new file with the claims in force and those of `more`, and replaces the old one with it.
@@ -115,6 +175,10 @@ impl ClaimLog {
         let mut text = line(FORMAT);
         let claimed: Vec<JobId> = self.claimed.iter().chain(more).copied().collect();
         text.extend(line(&hexadecimal(&claimed)));
+        if let Some(boot) = self.begun.boot().filter(|_| !self.ahead.is_empty()) {
+            let ahead: Vec<JobId> = self.ahead.iter().copied().collect();
+            text.extend(ahead_line(boot, &ahead));
+        }
         match unlinkat(&self.dir, NEXT, AtFlags::empty()) {
             // Left by a shepherd that was killed while it wrote the file.
             Ok(()) | Err(Errno::NOENT) => {}
@@ -130,6 +194,8 @@ impl ClaimLog {
         file.sync_all()?;
         renameat(&self.dir, NEXT, &self.dir, NAME)?;
         rustix::fs::fsync(&self.dir)?;
+        // All that have begun are among the claims now.
+        self.begun.clear(&self.dir)?;
         self.written = text.len() as u64;
         self.file = Some(file);
         Ok(())
@@ -157,24 +223,41 @@ fn line(text: &str) -> Vec<u8> {
     format!("{:016x} {text}\n", xxh3_64(text.as_bytes())).into_bytes()
 }
 
-/// Reads the ids in a file. The error is the number of the damaged line.
-fn read(text: &[u8]) -> Result<BTreeSet<JobId>, usize> {
-    let mut claimed = BTreeSet::new();
+fn ahead_line(boot: &str, ids: &[JobId]) -> Vec<u8> {
+    line(&format!("{AHEAD}{boot} {}", hexadecimal(ids)))
+}
+
+/// What is in a file.
+#[derive(Debug, Default)]
+struct Stored {
+    claimed: BTreeSet<JobId>,
+    /// Jobs that were claimed ahead, by the boot of the host.
+    ahead: Vec<(String, Vec<JobId>)>,
+}
+
+fn ids(text: &str) -> Option<Vec<JobId>> {
+    let id = |word| u64::from_str_radix(word, 16).ok().map(JobId::new);
+    text.split_whitespace().map(id).collect()
+}
+
+/// Reads a file. The error is the number of the damaged line.
+fn read(text: &[u8]) -> Result<Stored, usize> {
+    let mut all = Stored::default();
     let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
     for (number, line) in (1..).zip(&lines) {
         match (number, content(line)) {
             (1, Some(FORMAT)) => {}
-            (2.., Some(ids)) => {
-                for id in ids.split_whitespace() {
-                    let id = u64::from_str_radix(id, 16).map_err(|_| number)?;
-                    claimed.insert(JobId::new(id));
+            (2.., Some(text)) => match text.strip_prefix(AHEAD).and_then(|rest| rest.split_once(' ')) {
+                Some((boot, text)) => {
+                    all.ahead.push((boot.to_owned(), ids(text).ok_or(number)?));
                 }
-            }
+                None => all.claimed.extend(ids(text).ok_or(number)?),
+            },
             (2.., None) if number == lines.len() && is_torn(line) => {}
             _ => return Err(number),
         }
     }
-    if lines.is_empty() { Err(1) } else { Ok(claimed) }
+    if lines.is_empty() { Err(1) } else { Ok(all) }
 }
 
 /// The content of a line, if its checksum is right. The newline may be missing.
@@ -210,7 +293,7 @@ mod tests {
 
     use super::*;
 
-    fn ids<const N: usize>(ids: [u64; N]) -> [JobId; N] {
+    fn some<const N: usize>(ids: [u64; N]) -> [JobId; N] {
         ids.map(JobId::new)
     }
 
@@ -226,8 +309,8 @@ mod tests {
     fn two_groups() -> TempDir {
         let dir = tempfile::tempdir().unwrap();
         let mut log = ClaimLog::open(dir.path()).unwrap();
-        log.claim(&ids([1, 2])).unwrap();
-        log.claim(&ids([0xabc, u64::MAX])).unwrap();
+        log.claim(&some([1, 2])).unwrap();
+        log.claim(&some([0xabc, u64::MAX])).unwrap();
         dir
     }
 
@@ -237,7 +320,7 @@ mod tests {
         assert_eq!(claimed(&dir), [1, 2, 0xabc, u64::MAX]);
         let mut log = ClaimLog::open(dir.path()).unwrap();
         log.forget(JobId::new(2));
-        log.claim(&ids([3])).unwrap();
+        log.claim(&some([3])).unwrap();
         assert_eq!(claimed(&dir), [1, 3, 0xabc, u64::MAX]);
         let mode = fs::metadata(file_of(&dir)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
@@ -251,7 +334,7 @@ mod tests {
     fn the_file_of_many_jobs_stays_small() {
         let dir = tempfile::tempdir().unwrap();
         let mut log = ClaimLog::open(dir.path()).unwrap();
-        log.claim(&ids([7])).unwrap();
+        log.claim(&some([7])).unwrap();
         for group in 0..200u64 {
             let ids = (0..100).map(|job| JobId::new((group << 40) + job + 8));
             let ids: Vec<JobId> = ids.collect();
@@ -283,8 +366,8 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             fs::write(file_of(&dir), torn).unwrap();
             let mut log = ClaimLog::open(dir.path()).unwrap();
-            log.claim(&ids([5])).unwrap();
-            log.claim(&ids([6])).unwrap();
+            log.claim(&some([5])).unwrap();
+            log.claim(&some([6])).unwrap();
             assert_eq!(claimed(&dir), [1, 2, 5, 6]);
         }
     }
@@ -307,7 +390,7 @@ mod tests {
         ClaimLog::open(dir.path()).unwrap_err();
         std::os::unix::fs::symlink("other", dir.path().join(NEXT)).unwrap();
         fs::remove_file(file_of(&dir)).unwrap();
-        ClaimLog::open(dir.path()).unwrap().claim(&ids([1])).unwrap();
+        ClaimLog::open(dir.path()).unwrap().claim(&some([1])).unwrap();
         assert_eq!(fs::read(dir.path().join("other")).unwrap(), line(FORMAT));
     }
 
@@ -316,18 +399,18 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut log = ClaimLog::open(dir.path()).unwrap();
         fs::create_dir(dir.path().join(NEXT)).unwrap();
-        log.claim(&ids([1])).unwrap_err();
+        log.claim(&some([1])).unwrap_err();
         assert!(log.claimed().is_empty());
         fs::remove_dir(dir.path().join(NEXT)).unwrap();
-        log.claim(&ids([2])).unwrap();
+        log.claim(&some([2])).unwrap();
         // As on a full disk: the content after an error is unknown, so the file is rewritten.
         log.file = Some(File::options().write(true).open("/dev/full").unwrap());
-        log.claim(&ids([3])).unwrap_err();
-        log.claim(&ids([4])).unwrap();
+        log.claim(&some([3])).unwrap_err();
+        log.claim(&some([4])).unwrap();
         // /dev/null accepts writes but can't be synced.
         log.file = Some(File::options().write(true).open("/dev/null").unwrap());
-        log.claim(&ids([5])).unwrap_err();
-        log.claim(&ids([6])).unwrap();
+        log.claim(&some([5])).unwrap_err();
+        log.claim(&some([6])).unwrap();
         assert_eq!(claimed(&dir), [2, 4, 6]);
     }
 
@@ -340,8 +423,8 @@ mod tests {
             text[at] ^= 1 << bit;
             match read(&text) {
                 Err(_) => {}
-                Ok(claimed) => {
-                    let expected = BTreeSet::from(ids([1, 2, 0xabc, u64::MAX]));
+                Ok(Stored { claimed, .. }) => {
+                    let expected = BTreeSet::from(some([1, 2, 0xabc, u64::MAX]));
                     // A last line that has lost its end, or has a zero in it, counts as torn.
                     let last = text.split_inclusive(|byte| *byte == b'\n').next_back().unwrap();
                     prop_assert!(claimed == expected || is_torn(last), "{claimed:?}");

@@ -5,11 +5,16 @@
 //! started: the manager may not have committed the start yet. The next shepherd reads the claims. A
 //! claimed job that it doesn't hold is lost and is never started again.
 //!
+//! A sync takes longer than to start a short job. So jobs that are to be begun after others are claimed *ahead*, many
+//! with one sync. When such a job begins, that is only written and not synced: what a process has written outlives it. If
+//! the host itself has gone down, all jobs that were claimed ahead count as begun.
+//!
 //! A thread of its own writes the claims, because a sync may take long and the shepherd has to reap and
 //! signal processes meanwhile. Claims that are requested while one group is written form the next
 //! group, so that many launches share one sync. For the same reason the shepherd collects what it has to claim
 //! and to forget, and [sends](Claims::send) it when it has handled all messages that came together.
 
+mod begun;
 mod log;
 
 use std::collections::BTreeSet;
@@ -57,6 +62,7 @@ const MOST_FORGOTTEN: usize = 1024;
 #[derive(Default)]
 struct ClaimRequest {
     claim: Vec<JobId>,
+    claim_ahead: Vec<JobId>,
     forget: Vec<JobId>,
 }
 
@@ -90,11 +96,16 @@ impl Claims {
         self.collected.claim.push(id);
     }
 
+    /// Claims a job ahead with the next [`send`](Self::send). It still has to be claimed when it begins.
+    pub(super) fn claim_ahead(&mut self, id: JobId) {
+        self.collected.claim_ahead.push(id);
+    }
+
     /// Requests the claims of the jobs that were collected. Returns them if that fails.
     pub(super) fn send(&mut self) -> Option<Claimed> {
-        let ClaimRequest { claim, forget } = &self.collected;
+        let ClaimRequest { claim, claim_ahead, forget } = &self.collected;
         // Jobs that are only to be forgotten don't wake the thread, since nothing waits for that.
-        if claim.is_empty() && forget.len() < MOST_FORGOTTEN {
+        if claim.is_empty() && claim_ahead.is_empty() && forget.len() < MOST_FORGOTTEN {
             return None;
         }
         let SendError(unsent) = self.requests.send(std::mem::take(&mut self.collected)).err()?;
@@ -122,16 +133,34 @@ impl Claims {
 fn serve(mut log: ClaimLog, requests: &Receiver<ClaimRequest>, report: impl Fn(Claimed)) {
     while let Ok(mut together) = requests.recv() {
         while together.claim.len() < GROUP
-            && let Ok(ClaimRequest { claim, forget }) = requests.try_recv()
+            && let Ok(ClaimRequest { claim, claim_ahead, forget }) = requests.try_recv()
         {
             together.claim.extend(claim);
+            together.claim_ahead.extend(claim_ahead);
             together.forget.extend(forget);
         }
-        for group in together.claim.chunks(GROUP) {
+        let (ahead, others): (Vec<_>, Vec<_>) = together.claim.into_iter().partition(|id| log.is_ahead(*id));
+        begin(&mut log, ahead, &report);
+        for group in others.chunks(GROUP) {
             write(&mut log, group, &report);
+        }
+        for group in together.claim_ahead.chunks(GROUP) {
+            // A job that isn't claimed ahead is claimed when it begins, and then its user learns why that fails.
+            let _ = log.claim_ahead(group);
         }
         // Afterwards: a claim must not be written after it was dropped.
         together.forget.into_iter().for_each(|id| log.forget(id));
+    }
+}
+
+/// Claims jobs that were claimed ahead.
+fn begin(log: &mut ClaimLog, ids: Vec<JobId>, report: &impl Fn(Claimed)) {
+    if ids.is_empty() {
+        return;
+    }
+    match log.begin(&ids) {
+        Ok(()) => report(Claimed { ids, outcome: Ok(()) }),
+        Err(_) => write(log, &ids, report),
     }
 }
 
@@ -177,6 +206,28 @@ mod tests {
         claims.claim(JobId::new(10));
         assert!(claims.send().is_none());
         assert_eq!(next(&results).ids, [JobId::new(10)]);
+    }
+
+    #[test]
+    fn a_job_that_was_claimed_ahead_counts_when_it_has_begun() {
+        let dir = tempfile::tempdir().unwrap();
+        let (sender, results) = channel();
+        let report = move |claimed| drop(sender.send(claimed));
+        let mut claims = Claims::start(dir.path(), report.clone()).unwrap();
+        (1..=3).for_each(|id| claims.claim_ahead(JobId::new(id)));
+        assert!(claims.send().is_none());
+        claims.claim(JobId::new(2));
+        claims.claim(JobId::new(4));
+        claims.forget(JobId::new(3));
+        assert!(claims.send().is_none());
+        let mut claimed: Vec<JobId> = Vec::new();
+        while claimed.len() < 2 {
+            let Claimed { ids, outcome } = next(&results);
+            outcome.unwrap();
+            claimed.extend(ids);
+        }
+        let later = Claims::start(dir.path(), report).unwrap();
+        assert!(later.earlier().eq([2, 4].map(JobId::new)));
     }
 
     #[test]
