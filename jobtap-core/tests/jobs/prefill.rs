@@ -94,7 +94,10 @@ fn jobs_begin_one_after_the_other_with_the_events_of_any_job() {
 fn nothing_is_handed_over_before_a_job_was_short() {
     let mut m = one_core().prefill().start();
     let ids = [(); 2].map(|()| m.submit(TestJob::new()).unwrap());
-    assert_ne!(m.why(ids[1]), [format!("its turn comes as soon as {} has ended, on the same resources", ids[0])]);
+    assert_ne!(
+        m.why(ids[1]),
+        [format!("its turn comes as soon as {} has ended, on the same resources", ids[0])]
+    );
     m.advance(60.0);
     m.finish(ids[0], 0);
     m.finish(ids[1], 0);

@@ -257,6 +257,10 @@ pub trait Executor: Send {
     /// Carries out a command about a job.
     fn command(&self, command: JobCommand);
 
+    /// Sends what was collected to be sent together: jobs that are handed over ahead of their turn, and acknowledgements.
+    /// Called when no other request follows at once.
+    fn flush(&self) {}
+
     /// The jobs that the target held when the manager connected. The manager cancels and acknowledges
     /// those that it does not start again.
     fn held(&self) -> &[HeldJob];

@@ -42,9 +42,9 @@ impl Until {
     /// itself.
     fn of(request: &Request) -> Option<Self> {
         match request {
-            Request::Update { id, .. } | Request::Urgency { id, .. } | Request::Requeue { id, .. } => {
-                Some(Self::Left(*id))
-            }
+            Request::Update { id, .. }
+            | Request::Urgency { id, .. }
+            | Request::Requeue { id, .. } => Some(Self::Left(*id)),
             // These say what has happened already.
             Request::Nodes(
                 NodeRequest::Offline { .. } | NodeRequest::Online { .. } | NodeRequest::Journal,

@@ -195,7 +195,8 @@ impl Lines {
 
     /// The jobs behind a holder that wait, the last one first.
     pub(super) fn waiting_behind(&self, holder: JobId) -> Vec<JobId> {
-        let members = self.lines.get(&holder).into_iter().flat_map(|line| line.members.iter().rev());
+        let members =
+            self.lines.get(&holder).into_iter().flat_map(|line| line.members.iter().rev());
         let waiting = members.filter(|member| matches!(member.stage, Stage::Waiting));
         waiting.map(|member| member.id).collect()
     }

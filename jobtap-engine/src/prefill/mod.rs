@@ -29,9 +29,7 @@ use self::lines::{Lines, Member, Stage};
 use self::pace::Pace;
 use crate::agenda::Work;
 use crate::alloc::{Allocation, schedule};
-use crate::api::{
-    Cred, Effect, Effects, ExecCommand, ExecEvent, ExecStart, ReplyTo, Request,
-};
+use crate::api::{Cred, Effect, Effects, ExecCommand, ExecEvent, ExecStart, ReplyTo, Request};
 use crate::core::Core;
 use crate::eventlog::EventEntry;
 use crate::job::{Flags, JobId, State};

@@ -15,6 +15,7 @@ use jobtap_core::eventlog::Name;
 use jobtap_core::job::{Encoding, JobId, TaskMap, Uid};
 use jobtap_core::resource::{Idset, ResourceSet};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
@@ -46,10 +47,19 @@ pub(super) struct Execution {
 }
 
 enum Message {
-    Job(JobMessage),
-    Set { kill: KillPolicy, output_limit: u64 },
+    /// From the engine.
+    Engine(Vec<ExecCommand>),
+    /// From a client.
+    Client(JobCommand),
+    Set {
+        kill: KillPolicy,
+        output_limit: u64,
+    },
     Settle,
-    Close { for_good: bool, done: Sender<()> },
+    Close {
+        for_good: bool,
+        done: Sender<()>,
+    },
 }
 
 /// A message about one job.
@@ -101,14 +111,14 @@ impl Execution {
         (Self { messages, processes }, Inbox(receiver))
     }
 
-    /// Sends a command of the engine.
-    pub(super) fn send(&self, command: ExecCommand) {
-        self.send_message(JobMessage::Engine(command));
+    /// Sends commands of the engine.
+    pub(super) fn send(&self, commands: Vec<ExecCommand>) {
+        let _ = self.messages.send(Message::Engine(commands));
     }
 
     /// Passes a command of a client to a job's tasks.
     pub(super) fn pass(&self, command: JobCommand) {
-        self.send_message(JobMessage::Client(command));
+        let _ = self.messages.send(Message::Client(command));
     }
 
     /// Requests the processes of a job's tasks.
@@ -116,10 +126,6 @@ impl Execution {
         let told = self.processes.await_report(id);
         self.pass(JobCommand::Tasks { id });
         told
-    }
-
-    fn send_message(&self, message: JobMessage) {
-        let _ = self.messages.send(Message::Job(message));
     }
 
     /// Sets how jobs are killed from now on, and how much output is kept of jobs that are started from now on.
@@ -157,15 +163,23 @@ pub(super) fn run(inbox: &Inbox, mut context: ExecutionContext) {
 type Waiting = BTreeMap<JobId, (Uid, Vec<JobMessage>)>;
 
 fn serve(inbox: &Inbox, context: &mut ExecutionContext) -> Option<Sender<()>> {
-    let mut started = Vec::new();
+    // Until all jobs of an earlier run were started again.
+    let mut started = Some(Vec::new());
     let mut waiting = Waiting::new();
     loop {
         let message = match waiting.is_empty() {
-            true => inbox.0.recv().ok()?,
+            true => match inbox.0.try_recv() {
+                Ok(message) => message,
+                Err(_) => {
+                    context.executor.flush();
+                    inbox.0.recv().ok()?
+                }
+            },
             false => {
                 for (user, known) in context.accounts.answered() {
                     continue_with(context, &mut waiting, user, known);
                 }
+                context.executor.flush();
                 match inbox.0.recv_timeout(LOOK_UP_POLL) {
                     Ok(message) => message,
                     Err(RecvTimeoutError::Timeout) => continue,
@@ -179,8 +193,7 @@ fn serve(inbox: &Inbox, context: &mut ExecutionContext) -> Option<Sender<()>> {
                 context.output_limit = output_limit;
             }
             Message::Settle => {
-                end_strays(context, &started);
-                started = Vec::new();
+                end_strays(context, &started.take().unwrap_or_default());
             }
             Message::Close { for_good, done } => {
                 if for_good {
@@ -190,11 +203,16 @@ fn serve(inbox: &Inbox, context: &mut ExecutionContext) -> Option<Sender<()>> {
                 }
                 return Some(done);
             }
-            Message::Job(message) => {
-                if let JobMessage::Engine(ExecCommand::Start(start)) = &message {
-                    started.push(start.id);
+            Message::Engine(commands) => {
+                for command in commands {
+                    if let (ExecCommand::Start(start), Some(started)) = (&command, &mut started) {
+                        started.push(start.id);
+                    }
+                    carry_out(context, &mut waiting, JobMessage::Engine(command));
                 }
-                carry_out(context, &mut waiting, message);
+            }
+            Message::Client(command) => {
+                carry_out(context, &mut waiting, JobMessage::Client(command));
             }
         }
     }
@@ -364,16 +382,20 @@ fn served(resources: &ResourceSet, ranks: &Idset) -> Result<(), RpcError> {
 /// Returns the environment as submitted, which only `J` has, or as changed by a plugin, with the variables that say
 /// where the job runs.
 fn environment(context: &ExecutionContext, id: JobId) -> Result<Vec<(String, String)>, RpcError> {
-    let variables = environment_of(&context.records, id)?;
+    let texts = |(name, value)| match value {
+        Value::String(value) => Some((name, value)),
+        _ => None,
+    };
+    // Read without a tree of values, which takes a good part of the time for a short job, unless there are other values
+    // than texts.
+    let variables: BTreeMap<String, String> = match stored_environment(&context.records, id) {
+        Ok(variables) => variables,
+        Err(_) => environment_of(&context.records, id)?.into_iter().filter_map(texts).collect(),
+    };
     let own = place(context, id, variables.contains_key("FLUX_F58_FORCE_ASCII"));
     let is_own = |name: &str| own.iter().any(|(other, _)| *other == name);
-    let kept = variables.into_iter().filter(|(name, _)| !is_own(name));
-    let mut all: Vec<(String, String)> = kept
-        .filter_map(|(name, value)| match value {
-            Value::String(value) => Some((name, value)),
-            _ => None,
-        })
-        .collect();
+    let mut all: Vec<(String, String)> =
+        variables.into_iter().filter(|(name, _)| !is_own(name)).collect();
     all.extend(own.into_iter().map(|(name, value)| (name.to_owned(), value)));
     Ok(all)
 }
@@ -394,40 +416,48 @@ fn place(context: &ExecutionContext, id: JobId, ascii: bool) -> [(&'static str, 
 
 /// Returns the environment as submitted, or as changed by a plugin.
 pub(super) fn environment_of(records: &Records, id: JobId) -> Result<Map<String, Value>, RpcError> {
-    let damaged =
-        |key: &str, error| RpcError::proto(format!("the stored {key} is damaged: {error}"));
-    let environment = if let Some(changed) = records.value(id, ENVIRONMENT)? {
-        serde_json::from_str(&changed).map_err(|error| damaged(ENVIRONMENT, error))?
-    } else {
-        let token = records.value(id, "J")?.ok_or_else(|| missing("J"))?;
-        let submitted = request::jobspec_of(&token).ok_or_else(|| missing("J"))?;
-        let submitted: Submitted =
-            serde_json::from_str(&submitted).map_err(|error| damaged("J", error))?;
-        submitted.attributes.system.environment
-    };
-    match environment {
+    match stored_environment(records, id)? {
         Value::Object(environment) => Ok(environment),
         _ => Ok(Map::new()),
     }
 }
 
+fn stored_environment<T: DeserializeOwned + Default>(
+    records: &Records,
+    id: JobId,
+) -> Result<T, RpcError> {
+    let damaged =
+        |key: &str, error| RpcError::proto(format!("the stored {key} is damaged: {error}"));
+    if let Some(changed) = records.value(id, ENVIRONMENT)? {
+        return serde_json::from_str(&changed).map_err(|error| damaged(ENVIRONMENT, error));
+    }
+    let token = records.value(id, "J")?.ok_or_else(|| missing("J"))?;
+    let submitted = request::jobspec_of(&token).ok_or_else(|| missing("J"))?;
+    let submitted: Submitted<T> =
+        serde_json::from_str(&submitted).map_err(|error| damaged("J", error))?;
+    Ok(submitted.attributes.system.environment)
+}
+
 /// The part of a submitted jobspec that isn't in the stored one. The rest is not made into values.
 #[derive(Deserialize)]
-struct Submitted {
+#[serde(bound = "T: DeserializeOwned + Default")]
+struct Submitted<T> {
     #[serde(default)]
-    attributes: SubmittedAttributes,
+    attributes: SubmittedAttributes<T>,
 }
 
 #[derive(Default, Deserialize)]
-struct SubmittedAttributes {
+#[serde(bound = "T: DeserializeOwned + Default")]
+struct SubmittedAttributes<T> {
     #[serde(default)]
-    system: SubmittedSystem,
+    system: SubmittedSystem<T>,
 }
 
 #[derive(Default, Deserialize)]
-struct SubmittedSystem {
+#[serde(bound = "T: DeserializeOwned + Default")]
+struct SubmittedSystem<T> {
     #[serde(default)]
-    environment: Value,
+    environment: T,
 }
 
 fn missing(key: &str) -> RpcError {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use jobtap_core::engine::{Effect, Input, JobLog};
+use jobtap_core::engine::{Effect, ExecCommand, Input, JobLog};
 use jobtap_core::eventlog::EventEntry;
 use jobtap_core::host::BlockingCommand;
 use jobtap_core::job::JobId;
@@ -50,17 +50,22 @@ pub(in crate::daemon) struct Effector {
 impl Effector {
     /// Carries out the effects of one turn, in order.
     pub(in crate::daemon) fn run(&self, after: Vec<After>) {
+        // Sent together: each message by itself would wake the thread of the executor.
+        let mut commands = Vec::new();
         for what in after {
             match what {
                 After::Deliver(deliver) => deliver(),
                 After::Effects(effects) => {
-                    effects.into_iter().for_each(|effect| self.carry_out(effect))
+                    effects.into_iter().for_each(|effect| self.carry_out(effect, &mut commands));
                 }
             }
         }
+        if !commands.is_empty() {
+            self.execution.send(commands);
+        }
     }
 
-    fn carry_out(&self, effect: Effect) {
+    fn carry_out(&self, effect: Effect, commands: &mut Vec<ExecCommand>) {
         match effect {
             Effect::Reply { to, result } => self.engine.replies().finish(to, result),
             Effect::Respond { to, payload } => self.engine.replies().respond(to, payload),
@@ -76,7 +81,7 @@ impl Effector {
                 publish(&self.hub, &self.journal, id, log, seq, &entry);
             }
             Effect::Announce { id, entry } => self.journal.publish(id, None, &entry),
-            Effect::Exec(command) => self.execution.send(command),
+            Effect::Exec(command) => commands.push(command),
             Effect::Timer { id, at } => self.engine.set_timer(id, at),
             Effect::LookUp { user } => {
                 let engine = self.engine.clone();

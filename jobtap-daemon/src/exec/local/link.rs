@@ -38,6 +38,26 @@ const GATHERING: Duration = Duration::from_millis(2);
 /// shorter than these jobs last.
 const GATHERING_AHEAD: Duration = Duration::from_millis(5);
 
+/// Requests on their way to the shepherd.
+pub(super) enum Outgoing {
+    /// One that another shepherd gets if the present one ends before it has read it.
+    One(ShepherdRequest),
+    /// Requests that may be lost with their shepherd: the manager asks for a job back whose turn hasn't come when the one
+    /// before it ends, and jobs that have ended count as acknowledged for another shepherd.
+    Expendable(Vec<ShepherdRequest>),
+}
+
+impl Outgoing {
+    /// Whether a request may be lost with its shepherd.
+    pub(super) fn is_expendable(request: &ShepherdRequest) -> bool {
+        match request {
+            ShepherdRequest::Start(job) => job.after.is_some(),
+            ShepherdRequest::Job(command) => matches!(command, JobCommand::Ack { .. }),
+            _ => false,
+        }
+    }
+}
+
 /// What takes the messages to the manager.
 pub(super) type Report = Box<dyn Fn(ExecutorReport) + Send + Sync>;
 
@@ -134,16 +154,21 @@ impl Link {
     }
 
     /// Sends the requests until there are no more of them.
-    pub(super) fn write_requests(self: &Arc<Self>, requests: &Receiver<ShepherdRequest>) {
-        for request in requests {
+    pub(super) fn write_requests(self: &Arc<Self>, outgoing: &Receiver<Outgoing>) {
+        for outgoing in outgoing {
+            let request = match outgoing {
+                Outgoing::One(request) => request,
+                Outgoing::Expendable(requests) => {
+                    self.send_together(&requests);
+                    continue;
+                }
+            };
             let note = match self.send(&request) {
                 Ok(()) | Err(Unsent::ReportedLost) => continue,
                 Err(Unsent::Failed(error)) => error.to_string(),
                 Err(Unsent::GivenUp) => break,
             };
             match request {
-                // The manager asks for it back when the job before it has ended.
-                ShepherdRequest::Start(job) if job.after.is_some() => {}
                 ShepherdRequest::Start(job) => {
                     // The nodes are drained with this reason, since no other job could be started either.
                     let reason = format!("no job can be started: {note}");
@@ -158,6 +183,22 @@ impl Link {
         }
         if let Some(Connection { stream, .. }) = self.lock().connection.take() {
             let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Sends requests with one system call.
+    fn send_together(self: &Arc<Self>, requests: &[ShepherdRequest]) {
+        let (mut lines, mut connection) = (Vec::new(), None);
+        for request in requests {
+            if let Ok(line) = encode(request) {
+                connection = self.connection_for(request, &line).ok();
+                lines.extend(line);
+            }
+        }
+        if let Some(Connection { number, stream }) = connection
+            && self.write(&stream, &lines).is_err()
+        {
+            self.lock().connection.take_if(|current| current.number == number);
         }
     }
 
@@ -179,9 +220,6 @@ impl Link {
             let mut state = self.lock();
             state.connection.take_if(|current| current.number == number);
             if let ShepherdRequest::Start(job) = request {
-                if job.after.is_some() {
-                    return Ok(());
-                }
                 // The reading thread may have noticed the end of the connection first. It then has reported the job as
                 // lost, or requested its start on another connection, so the start must not be repeated.
                 match state.open.remove(&job.id) {

@@ -9,6 +9,7 @@ mod link;
 mod open_job;
 mod shepherd;
 
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
@@ -17,7 +18,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use self::link::Link;
+use self::link::{Link, Outgoing};
 pub(super) use self::open_job::OpenJob;
 pub(super) use self::shepherd::find_or_start;
 use self::shepherd::open_connection;
@@ -74,6 +75,9 @@ pub enum ExecError {
     },
 }
 
+/// The maximum number of requests that are sent together.
+const MOST_TOGETHER: usize = 64;
+
 /// How jobs are run on this machine.
 #[derive(Clone, Debug)]
 pub struct LocalConfig {
@@ -107,7 +111,9 @@ impl LocalConfig {
 pub struct LocalExecutor {
     held: Vec<HeldJob>,
     link: Arc<Link>,
-    requests: Option<Sender<ShepherdRequest>>,
+    outgoing: Option<Sender<Outgoing>>,
+    /// Requests that are sent together.
+    expendable: RefCell<Vec<ShepherdRequest>>,
     writer: Option<JoinHandle<()>>,
 }
 
@@ -134,13 +140,30 @@ impl LocalExecutor {
             .name("exec-requests".to_owned())
             .spawn(move || writing.write_requests(&receiver))
             .map_err(failed)?;
-        Ok(Self { held, link, requests: Some(requests), writer: Some(writer) })
+        let (outgoing, expendable) = (Some(requests), RefCell::default());
+        Ok(Self { held, link, outgoing, expendable, writer: Some(writer) })
     }
 
     fn request(&self, request: ShepherdRequest) {
-        if let Some(requests) = &self.requests {
+        if Outgoing::is_expendable(&request) {
+            let waiting = {
+                let mut expendable = self.expendable.borrow_mut();
+                expendable.push(request);
+                expendable.len()
+            };
+            if waiting >= MOST_TOGETHER {
+                self.flush();
+            }
+            return;
+        }
+        self.flush();
+        self.send(Outgoing::One(request));
+    }
+
+    fn send(&self, outgoing: Outgoing) {
+        if let Some(sender) = &self.outgoing {
             // The writer lives as long as the sender does.
-            let _ = requests.send(request);
+            let _ = sender.send(outgoing);
         }
     }
 }
@@ -152,6 +175,13 @@ impl Executor for LocalExecutor {
 
     fn command(&self, command: JobCommand) {
         self.request(ShepherdRequest::Job(command));
+    }
+
+    fn flush(&self) {
+        let expendable = self.expendable.take();
+        if !expendable.is_empty() {
+            self.send(Outgoing::Expendable(expendable));
+        }
     }
 
     fn held(&self) -> &[HeldJob] {
@@ -172,8 +202,9 @@ impl Drop for LocalExecutor {
     /// Waits until all requests are sent, except when the shepherd reads none: the next manager repeats
     /// them.
     fn drop(&mut self) {
+        self.flush();
         self.link.close();
-        self.requests = None;
+        self.outgoing = None;
         if let Some(writer) = self.writer.take() {
             let _ = writer.join();
         }

@@ -357,9 +357,8 @@ impl Shepherd {
             }
             ShepherdRequest::Job(command) => self.command(command),
             ShepherdRequest::List => {
-                let held = |job: &Job| {
-                    HeldJob { id: job.id, ended: job.has_ended(), after: job.after }
-                };
+                let held =
+                    |job: &Job| HeldJob { id: job.id, ended: job.has_ended(), after: job.after };
                 let claimed = self.claims.earlier().filter(|id| !self.jobs.contains_key(id));
                 let lost = claimed.map(|id| HeldJob::new(id, true));
                 let jobs = self.jobs.values().map(held).chain(lost).collect();

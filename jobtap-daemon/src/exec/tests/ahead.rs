@@ -11,6 +11,11 @@ impl Site {
 }
 
 impl Manager {
+    fn hand_over(&self, job: StartJob) {
+        self.executor.start(job);
+        self.executor.flush();
+    }
+
     fn recall(&self, id: u64) {
         self.executor.command(JobCommand::Recall { id: JobId::new(id) });
     }
@@ -59,12 +64,20 @@ impl Manager {
 fn each_begins_when_nothing_is_left_of_the_one_before_without_a_request() {
     let site = Site::new();
     let manager = blocked(&site);
-    manager.executor.start(site.after(1, 2));
-    manager.executor.start(site.after(2, 3));
+    manager.hand_over(site.after(1, 2));
+    manager.hand_over(site.after(2, 3));
     manager.unblock();
     let expected = [
-        "1 FINISH 0", "2 BEGUN", "1 RELEASE", "2 START", "2 FINISH 0", "3 BEGUN", "2 RELEASE",
-        "3 START", "3 FINISH 0", "3 RELEASE",
+        "1 FINISH 0",
+        "2 BEGUN",
+        "1 RELEASE",
+        "2 START",
+        "2 FINISH 0",
+        "3 BEGUN",
+        "2 RELEASE",
+        "3 START",
+        "3 FINISH 0",
+        "3 RELEASE",
     ];
     assert_eq!(manager.all_to_end(3), expected);
     assert_eq!(site.text("runs"), "1\n2\n3\n");
@@ -76,7 +89,7 @@ fn each_begins_when_nothing_is_left_of_the_one_before_without_a_request() {
 fn what_is_given_back_does_not_begin_and_the_others_close_up() {
     let site = Site::new();
     let manager = blocked(&site);
-    (2..=4).for_each(|id| manager.executor.start(site.after(id - 1, id)));
+    (2..=4).for_each(|id| manager.hand_over(site.after(id - 1, id)));
     manager.recall(3);
     assert_eq!(manager.answer(3), "RECALLED");
     manager.unblock();
@@ -96,14 +109,14 @@ fn a_job_that_has_begun_is_not_given_back() {
     manager.unblock();
     manager.to_end(1);
     // The job before it has ended already, but its end isn't acknowledged.
-    manager.executor.start(site.after(1, 2));
+    manager.hand_over(site.after(1, 2));
     manager.to_end(2);
     manager.recall(2);
     assert_eq!(manager.answer(2), "BEGUN");
     // After a job that the shepherd doesn't know nothing begins.
     manager.ack(1);
     manager.ack(2);
-    manager.executor.start(site.after(1, 3));
+    manager.hand_over(site.after(1, 3));
     manager.recall(3);
     assert_eq!(manager.answer(3), "RECALLED");
     assert_eq!(site.text("runs"), "1\n2\n");
@@ -116,8 +129,8 @@ fn another_manager_finds_what_has_begun_and_nothing_else() {
     let first = blocked(&site);
     let ready = site.fifo("ready");
     let sleeper = site.job(2, 1, "echo 2 >>runs; echo >ready; exec sleep 600");
-    first.executor.start(StartJob { after: Some(JobId::new(1)), ..sleeper });
-    first.executor.start(site.after(2, 3));
+    first.hand_over(StartJob { after: Some(JobId::new(1)), ..sleeper });
+    first.hand_over(site.after(2, 3));
     first.unblock();
     site.read_fifo(&ready);
     first.until(2, has_started);
@@ -141,7 +154,7 @@ fn a_recall_is_answered_although_the_shepherd_has_died() {
     let site = Site::new();
     let manager = site.manager();
     let (shepherd, _) = site.sleeper(&manager, 1);
-    manager.executor.start(site.after(1, 2));
+    manager.hand_over(site.after(1, 2));
     kill_process(shepherd, UnixSignal::STOP).unwrap();
     manager.recall(2);
     kill_process(shepherd, UnixSignal::KILL).unwrap();
@@ -159,7 +172,7 @@ fn a_job_that_a_dead_shepherd_had_begun_by_itself_is_not_started_again() {
     let first = blocked(&site);
     let ready = site.fifo("ready");
     let sleeper = site.job(2, 1, "echo 2 >>runs; echo $PPID $$ >ready; exec sleep 600");
-    first.executor.start(StartJob { after: Some(JobId::new(1)), ..sleeper });
+    first.hand_over(StartJob { after: Some(JobId::new(1)), ..sleeper });
     first.unblock();
     let text = site.read_fifo(&ready);
     let (forker, task) = text.trim().split_once(' ').unwrap();

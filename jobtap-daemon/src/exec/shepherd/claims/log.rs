@@ -101,8 +101,7 @@ impl ClaimLog {
     /// # Errors
     /// Fails if the file can't be written or synced.
     pub(super) fn claim_ahead(&mut self, ids: &[JobId]) -> io::Result<()> {
-        let ids: Vec<JobId> =
-            ids.iter().filter(|id| !self.claimed.contains(id)).copied().collect();
+        let ids: Vec<JobId> = ids.iter().filter(|id| !self.claimed.contains(id)).copied().collect();
         let Some(boot) = self.begun.boot() else { return Ok(()) };
         let line = ahead_line(boot, &ids);
         // Only a rewrite makes the files.
@@ -247,12 +246,14 @@ fn read(text: &[u8]) -> Result<Stored, usize> {
     for (number, line) in (1..).zip(&lines) {
         match (number, content(line)) {
             (1, Some(FORMAT)) => {}
-            (2.., Some(text)) => match text.strip_prefix(AHEAD).and_then(|rest| rest.split_once(' ')) {
-                Some((boot, text)) => {
-                    all.ahead.push((boot.to_owned(), ids(text).ok_or(number)?));
+            (2.., Some(text)) => {
+                match text.strip_prefix(AHEAD).and_then(|rest| rest.split_once(' ')) {
+                    Some((boot, text)) => {
+                        all.ahead.push((boot.to_owned(), ids(text).ok_or(number)?));
+                    }
+                    None => all.claimed.extend(ids(text).ok_or(number)?),
                 }
-                None => all.claimed.extend(ids(text).ok_or(number)?),
-            },
+            }
             (2.., None) if number == lines.len() && is_torn(line) => {}
             _ => return Err(number),
         }

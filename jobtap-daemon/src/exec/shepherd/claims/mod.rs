@@ -139,7 +139,8 @@ fn serve(mut log: ClaimLog, requests: &Receiver<ClaimRequest>, report: impl Fn(C
             together.claim_ahead.extend(claim_ahead);
             together.forget.extend(forget);
         }
-        let (ahead, others): (Vec<_>, Vec<_>) = together.claim.into_iter().partition(|id| log.is_ahead(*id));
+        let (ahead, others): (Vec<_>, Vec<_>) =
+            together.claim.into_iter().partition(|id| log.is_ahead(*id));
         begin(&mut log, ahead, &report);
         for group in others.chunks(GROUP) {
             write(&mut log, group, &report);
