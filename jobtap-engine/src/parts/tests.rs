@@ -11,6 +11,8 @@ fn words(reports: Vec<ExecEvent>) -> String {
     let word = |event: ExecEvent| match event {
         ExecEvent::Log { entry, .. } => entry.name.to_string(),
         ExecEvent::Output { text, .. } => text,
+        ExecEvent::Begun { .. } => "begun".to_owned(),
+        ExecEvent::Recalled { .. } => "recalled".to_owned(),
         ExecEvent::Started { .. } => "started".to_owned(),
         ExecEvent::Reattached { .. } => "reattached".to_owned(),
         ExecEvent::CaughtUp { .. } => "caught-up".to_owned(),

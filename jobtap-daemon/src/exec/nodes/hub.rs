@@ -4,7 +4,10 @@
 //! shepherd that takes another one's place. A node that stays away longer than the grace time is lost: its jobs lose their
 //! parts there, and what it still has of them is ended if it comes back.
 
+mod ahead;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::pending;
 use std::sync::mpsc::Sender as StdSender;
 use std::time::Duration;
 
@@ -17,8 +20,9 @@ use jobtap_core::resource::Idset;
 use rustix::io::Errno;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
 use tokio::sync::oneshot;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
+use self::ahead::Ahead;
 use super::commands::{self, Asked as AskedCommand, Commands};
 use super::inputs::Inputs;
 use super::message::{Connection, Message, other_program};
@@ -123,6 +127,10 @@ pub(super) struct Hub {
     parts: Parts,
     inputs: Inputs,
     outputs: Outputs,
+    /// Jobs that were handed to nodes ahead of their turn.
+    ahead: Ahead,
+    /// When the reports are passed on that are gathered.
+    flush_at: Option<Instant>,
     /// The parts of jobs that begin when their first node has made the files that all tasks share.
     followers: BTreeMap<JobId, Followers>,
     /// Ranks that were released before their jobs. Most jobs are released soon after, so that it isn't worth an event.
@@ -304,6 +312,8 @@ impl Hub {
             parts: Parts::default(),
             inputs,
             outputs,
+            ahead: Ahead::default(),
+            flush_at: None,
             followers: BTreeMap::new(),
             released: BTreeMap::new(),
             timed: BTreeSet::new(),
@@ -336,13 +346,24 @@ impl Hub {
                     together.drain(..).for_each(|message| self.handle(message));
                 }
                 _ = patrol.tick() => self.patrol(),
+                () = until(self.flush_at) => self.flush(),
             }
+            self.flush_in_time();
+        }
+    }
+
+    /// Passes on the reports, at once or when others have come: see [`Ahead::GATHERING`].
+    fn flush_in_time(&mut self) {
+        if self.ahead.is_empty() {
             self.flush();
+        } else if !self.reports.is_empty() && self.flush_at.is_none() {
+            self.flush_at = Some(Instant::now() + Ahead::GATHERING);
         }
     }
 
     /// Passes on the reports that have gathered.
     fn flush(&mut self) {
+        self.flush_at = None;
         let mut events = std::mem::take(&mut self.reports);
         events.retain(|event| self.is_due(event));
         if !events.is_empty() {
@@ -481,6 +502,9 @@ impl Hub {
 
     /// Starts a job, or its parts on several nodes.
     fn start(&mut self, job: StartJob) {
+        if job.after.is_some() {
+            return self.hand_over(job);
+        }
         let id = job.id;
         let begin = if job.reattach { Begin::Reattach } else { Begin::Start };
         let ranks: Vec<u32> = job.nodes.iter().map(|node| node.rank).collect();
@@ -571,6 +595,9 @@ impl Hub {
 
     fn command(&mut self, command: JobCommand) {
         let id = command.id();
+        if let JobCommand::Recall { .. } = command {
+            return self.recall(id);
+        }
         let mut ranks: Vec<u32> = match command {
             JobCommand::Ack { .. } => {
                 self.inputs.forget(id);
@@ -836,6 +863,11 @@ impl Hub {
             }
         }
         let id = event.id();
+        match event {
+            ExecEvent::Begun { .. } => return self.begun(rank, id),
+            ExecEvent::Recalled { .. } => return self.recalled(rank, id),
+            _ => {}
+        }
         if let ExecEvent::Log { entry, .. } = &event {
             self.note_exit(rank, id, entry);
         }
@@ -874,6 +906,7 @@ impl Hub {
             self.tell_joining(Joining::Joined(rank));
             self.complete();
         }
+        self.settle_ahead(rank, &jobs);
         let Some(node) = self.nodes.get_mut(&rank) else { return };
         node.processes.resume().into_iter().for_each(|line| node.send(line));
         // Jobs whose parts are over are kept until their jobs are, and those of the last manager until this one has started
@@ -926,12 +959,11 @@ impl Hub {
         }
         let nodes = self.nodes.values().map(|node| node.info.clone()).collect();
         // A job has ended when all of its parts have.
-        let mut held: BTreeMap<JobId, bool> = BTreeMap::new();
+        let mut held: BTreeMap<JobId, HeldJob> = BTreeMap::new();
         for job in self.nodes.values().flat_map(|node| node.held.iter().flatten()) {
-            let ended = held.entry(job.id).or_insert(true);
-            *ended &= job.ended;
+            held.entry(job.id).or_insert(*job).ended &= job.ended;
         }
-        let held = held.into_iter().map(|(id, ended)| HeldJob::new(id, ended)).collect();
+        let held = held.into_values().collect();
         self.tell_joining(Joining::Complete(Complete { nodes, held }));
         self.joining = None;
     }
@@ -1043,8 +1075,17 @@ impl Hub {
         let led = self.followers.iter().filter(|(_, followers)| followers.leader == rank);
         let led: Vec<JobId> = led.map(|(id, _)| *id).collect();
         led.into_iter().for_each(|id| self.start_followers(rank, id));
+        self.lose_ahead(rank);
         let reports = self.parts.lose(rank);
         self.reports.extend(reports);
+    }
+}
+
+/// Waits until a moment, or for ever if it is `None`.
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => pending().await,
     }
 }
 
