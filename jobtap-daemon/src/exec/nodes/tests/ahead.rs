@@ -22,7 +22,7 @@ async fn handed_over() -> (Bench, Vec<Node>) {
     let request = nodes[0].next_request().await;
     assert!(matches!(request, Some(ShepherdRequest::Start(job)) if job.after == Some(ID)));
     assert_eq!(nodes[1].next().await, None);
-    bench.told().await;
+    assert_eq!(told(&bench).await, ["started"]);
     (bench, nodes)
 }
 
@@ -100,8 +100,11 @@ async fn with_a_lost_node_it_is_lost_since_it_may_have_begun() {
     nodes.remove(0);
     sleep(GRACE + Duration::from_secs(5)).await;
     let told = told(&bench).await;
-    let [lost, begins, exception, released, other] = &told[..] else { panic!("{told:?}") };
+    let [lost, begins, exception, released, finished, other] = &told[..] else {
+        panic!("{told:?}")
+    };
     assert!(lost.starts_with("0 lost: "));
-    assert_eq!((begins, &**released, &**other), (&begun(), "released", "released"));
+    assert_eq!((begins, &**released), (&begun(), "released"));
+    assert_eq!((&**finished, &**other), ("finished 9", "released"));
     assert!(exception.contains("node-failure") && exception.contains("it may have begun the job"));
 }
