@@ -79,10 +79,17 @@ done
 exec "$FLUX" $options unshare --uts sh -c 'hostname "n$PMI_RANK"; exec "$@"' sh "$@"
 "#;
 
+/// Writes the program `flux` that gives each task a host name of its own.
+pub(crate) fn flux_with_hosts(directory: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let wrapper = directory.join("flux");
+    std::fs::write(&wrapper, FLUX_WITH_HOSTS).unwrap();
+    std::fs::set_permissions(&wrapper, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
 #[test]
 #[allow(clippy::print_stdout)]
 fn a_script_of_flux_starts_an_instance_of_its_nodes() {
-    use std::os::unix::fs::PermissionsExt as _;
     let Some(flux) = flux() else { return };
     if run(Command::new("unshare").args(["--uts", "true"])).code != 0 {
         return println!(
@@ -90,9 +97,7 @@ fn a_script_of_flux_starts_an_instance_of_its_nodes() {
         );
     }
     let directory = script();
-    let wrapper = directory.path().join("flux");
-    std::fs::write(&wrapper, FLUX_WITH_HOSTS).unwrap();
-    std::fs::set_permissions(&wrapper, std::fs::Permissions::from_mode(0o755)).unwrap();
+    flux_with_hosts(directory.path());
     let mut instance = clean(&flux);
     let path = std::env::var("PATH").unwrap_or_default();
     // Flux puts its own directory first.

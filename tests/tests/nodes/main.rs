@@ -9,6 +9,7 @@ mod launchers;
 mod nested;
 mod network;
 mod rates;
+mod record;
 mod start;
 
 use std::fs;
