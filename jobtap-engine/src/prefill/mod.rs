@@ -383,7 +383,10 @@ pub(crate) fn hand_on(turn: &mut Turn, jobs: &mut Jobs, alloc: &mut Allocation, 
 /// Jobs that are no longer in SCHED need nothing: the manager knew that they were begun.
 pub(crate) fn restore(core: &mut Core, begun: &[(JobId, JobId)]) {
     let Core { turn, jobs, alloc, .. } = core;
-    let holds = |id: JobId| jobs.get(id).is_some_and(|record| record.allocation.is_allocated());
+    let holds = |id: JobId| {
+        let allocation = jobs.get(id).map(|record| &record.allocation);
+        allocation.is_some_and(|own| own.is_allocated() && own.is_from_pool())
+    };
     let mut left: Vec<(JobId, JobId)> = begun.to_vec();
     left.retain(|(id, _)| jobs.state(*id) == Some(State::Sched));
     // In the order of the lines: each job comes after the one before it.

@@ -7,4 +7,5 @@ mod exec_config;
 mod nested;
 mod open_files;
 mod shell_options;
+mod short_jobs;
 mod tasks;
