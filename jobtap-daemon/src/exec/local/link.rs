@@ -4,7 +4,7 @@
 //! the shepherd: one writes requests, one reads events. When a shepherd dies, another process takes its place, or
 //! another shepherd is started. The manager continues its jobs there, and that shepherd reports which of them are lost.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -33,10 +33,6 @@ const MANY: usize = 16;
 /// How long events of [`MANY`] jobs are gathered. Each report costs the manager a turn of its engine and a sync of its
 /// disk, and the jobs that it then starts cost the shepherd a sync of its own.
 const GATHERING: Duration = Duration::from_millis(2);
-
-/// How long events are gathered while the shepherd has jobs to begin by itself: nothing waits for the manager then. It is
-/// shorter than these jobs last.
-const GATHERING_AHEAD: Duration = Duration::from_millis(5);
 
 /// Requests on their way to the shepherd.
 pub(super) enum Outgoing {
@@ -78,8 +74,6 @@ struct State {
     connections: u64,
     /// Jobs whose release has not been reported.
     open: BTreeMap<JobId, OpenJob>,
-    /// Jobs that were handed over ahead of their turn, as far as is known not begun.
-    ahead: BTreeSet<JobId>,
     /// The jobs that the manager has asked back, which the shepherd has to answer, by the number of the connection.
     recalled: BTreeMap<JobId, u64>,
     /// Whether the shepherd was asked to exit. Then none takes its place.
@@ -259,9 +253,7 @@ impl Link {
         // Registered before it is sent: the release may be reported before the write returns.
         match request {
             // It counts as open when it is begun: another shepherd must not start it before its turn.
-            ShepherdRequest::Start(job) if job.after.is_some() => {
-                state.ahead.insert(job.id);
-            }
+            ShepherdRequest::Start(job) if job.after.is_some() => {}
             ShepherdRequest::Start(job) => {
                 state.open.insert(job.id, OpenJob::new(job, line).on(connection.number));
             }
@@ -334,22 +326,19 @@ impl Link {
             line.clear();
             // Events that arrived together are reported together, so that the manager isn't woken for the first of them
             // alone.
-            if !reader.buffer().contains(&b'\n')
-                && let Some(pause) = self.report_events(&mut events)
-            {
-                thread::sleep(pause);
+            if !reader.buffer().contains(&b'\n') && self.report_events(&mut events) >= MANY {
+                thread::sleep(GATHERING);
             }
         }
     }
 
-    /// Reports events, and returns how long the next ones are gathered.
-    fn report_events(&self, events: &mut Vec<ExecEvent>) -> Option<Duration> {
+    /// Reports events, and returns the number of open jobs.
+    fn report_events(&self, events: &mut Vec<ExecEvent>) -> usize {
         let mut state = self.lock();
         let number = state.connections;
         for event in &*events {
             if let ExecEvent::Begun { id } | ExecEvent::Recalled { id } = event {
                 state.recalled.remove(id);
-                state.ahead.remove(id);
             }
             if let ExecEvent::Begun { id } = event {
                 state.open.entry(*id).or_insert_with(|| OpenJob::begun(number));
@@ -359,17 +348,13 @@ impl Link {
                 job.count(event);
             }
         }
-        let pause = match state.open.len() {
-            _ if !state.ahead.is_empty() => Some(GATHERING_AHEAD),
-            MANY.. => Some(GATHERING),
-            _ => None,
-        };
+        let open = state.open.len();
         // Reported without the lock, so that a slow callback does not delay requests.
         drop(state);
         if !events.is_empty() {
             (self.report)(ExecutorReport::Events(std::mem::take(events)));
         }
-        pause
+        open
     }
 
     /// Handles the end of a connection. Unless the executor itself closed it, the shepherd is gone. Its jobs continue
@@ -379,8 +364,6 @@ impl Link {
             return;
         }
         let mut state = self.lock();
-        // The next shepherd knows none of them.
-        state.ahead.clear();
         if state.connection.take_if(|current| current.number == number).is_some() {
             self.closed.notify_all();
         }

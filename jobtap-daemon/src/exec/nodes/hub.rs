@@ -7,7 +7,6 @@
 mod ahead;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::pending;
 use std::sync::mpsc::Sender as StdSender;
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use jobtap_core::resource::Idset;
 use rustix::io::Errno;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
 use tokio::sync::oneshot;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use self::ahead::Ahead;
 use super::commands::{self, Asked as AskedCommand, Commands};
@@ -129,8 +128,6 @@ pub(super) struct Hub {
     outputs: Outputs,
     /// Jobs that were handed to nodes ahead of their turn.
     ahead: Ahead,
-    /// When the reports are passed on that are gathered.
-    flush_at: Option<Instant>,
     /// The parts of jobs that begin when their first node has made the files that all tasks share.
     followers: BTreeMap<JobId, Followers>,
     /// Ranks that were released before their jobs. Most jobs are released soon after, so that it isn't worth an event.
@@ -313,7 +310,6 @@ impl Hub {
             inputs,
             outputs,
             ahead: Ahead::default(),
-            flush_at: None,
             followers: BTreeMap::new(),
             released: BTreeMap::new(),
             timed: BTreeSet::new(),
@@ -335,35 +331,24 @@ impl Hub {
     ) {
         let mut patrol = interval(PATROL);
         patrol.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut together = Vec::new();
+        let (mut asked, mut together) = (Vec::new(), Vec::new());
         loop {
             tokio::select! {
-                request = requests.recv() => match request {
-                    Some(request) => self.request(request),
-                    None => return,
+                count = requests.recv_many(&mut asked, MOST_TOGETHER) => match count {
+                    0 => return,
+                    _ => asked.drain(..).for_each(|request| self.request(request)),
                 },
                 1.. = messages.recv_many(&mut together, MOST_TOGETHER) => {
                     together.drain(..).for_each(|message| self.handle(message));
                 }
                 _ = patrol.tick() => self.patrol(),
-                () = until(self.flush_at) => self.flush(),
             }
-            self.flush_in_time();
-        }
-    }
-
-    /// Passes on the reports, at once or when others have come: see [`Ahead::GATHERING`].
-    fn flush_in_time(&mut self) {
-        if self.ahead.is_empty() {
             self.flush();
-        } else if !self.reports.is_empty() && self.flush_at.is_none() {
-            self.flush_at = Some(Instant::now() + Ahead::GATHERING);
         }
     }
 
     /// Passes on the reports that have gathered.
     fn flush(&mut self) {
-        self.flush_at = None;
         let mut events = std::mem::take(&mut self.reports);
         events.retain(|event| self.is_due(event));
         if !events.is_empty() {
@@ -1078,14 +1063,6 @@ impl Hub {
         self.lose_ahead(rank);
         let reports = self.parts.lose(rank);
         self.reports.extend(reports);
-    }
-}
-
-/// Waits until a moment, or for ever if it is `None`.
-async fn until(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => sleep_until(moment).await,
-        None => pending().await,
     }
 }
 

@@ -6,6 +6,8 @@
 //! one, learns of it by [`ExecEvent::Begun`] or by the list of the shepherd's jobs.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use jobtap_core::engine::ExecEvent;
 use jobtap_core::job::JobId;
@@ -21,12 +23,20 @@ pub(super) struct Ahead {
     next: HashMap<JobId, Box<StartJob>>,
     /// The job before each of them.
     before: HashMap<JobId, JobId>,
+    /// Whether there are any, for the task that writes to the manager.
+    any: Arc<AtomicBool>,
 }
 
 impl Ahead {
     fn add(&mut self, before: JobId, start: Box<StartJob>) {
         self.before.insert(start.id, before);
         self.next.insert(before, start);
+        self.any.store(true, Ordering::Relaxed);
+    }
+
+    /// Tells others whether there are any.
+    pub(super) fn any(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.any)
     }
 
     /// Whether a job is among them.
@@ -43,6 +53,7 @@ impl Ahead {
     pub(super) fn take_after(&mut self, id: JobId) -> Option<Box<StartJob>> {
         let start = self.next.remove(&id)?;
         self.before.remove(&start.id);
+        self.any.store(!self.next.is_empty(), Ordering::Relaxed);
         Some(start)
     }
 
@@ -50,6 +61,7 @@ impl Ahead {
     fn forget(&mut self, id: JobId) -> bool {
         let Some(before) = self.before.remove(&id) else { return false };
         self.next.remove(&before);
+        self.any.store(!self.next.is_empty(), Ordering::Relaxed);
         if let Some(start) = self.next.remove(&id) {
             self.add(before, start);
         }
@@ -59,6 +71,7 @@ impl Ahead {
     /// Forgets all jobs, and returns them.
     fn clear(&mut self) -> impl Iterator<Item = JobId> + use<> {
         self.next.clear();
+        self.any.store(false, Ordering::Relaxed);
         std::mem::take(&mut self.before).into_keys()
     }
 }

@@ -232,7 +232,8 @@ impl Shepherd {
                 _ = terminate.recv() => self.end(),
                 Ok((stream, _)) = listener.accept() => {
                     connections += 1;
-                    connection::serve(stream, connections, self.inbox.clone());
+                    let unhurried = self.ahead.any();
+                    connection::serve(stream, connections, self.inbox.clone(), unhurried);
                 }
                 () = ready(()), if !self.starting.is_empty() => {
                     self.next_slice();

@@ -5,7 +5,6 @@
 //! has not. If it doesn't come back, nobody knows, and all of them end with the node.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use jobtap_core::engine::parts::Begin;
 use jobtap_core::engine::{ExecEvent, RaisedException};
@@ -22,14 +21,6 @@ use crate::exec::{HeldJob, JobCommand, NodeTasks, StartJob};
 pub(super) struct Ahead(BTreeMap<JobId, (u32, Box<StartJob>)>);
 
 impl Ahead {
-    /// How long reports are gathered while nodes have jobs to begin by themselves: nothing waits for the manager then, and
-    /// each report costs it a turn of its engine and a sync.
-    pub(super) const GATHERING: Duration = Duration::from_millis(5);
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Takes the jobs of a node.
     fn take_of(&mut self, rank: u32) -> impl Iterator<Item = (JobId, Box<StartJob>)> + use<> {
         let of_node = self.0.extract_if(.., |_, (own, _)| *own == rank);

@@ -22,14 +22,8 @@ async fn handed_over() -> (Bench, Vec<Node>) {
     let request = nodes[0].next_request().await;
     assert!(matches!(request, Some(ShepherdRequest::Start(job)) if job.after == Some(ID)));
     assert_eq!(nodes[1].next().await, None);
-    assert_eq!(told(&bench).await, ["started"]);
+    assert_eq!(bench.told().await, ["started"]);
     (bench, nodes)
-}
-
-/// What was reported, a while later: reports are gathered as long as a node has a job to begin.
-async fn told(bench: &Bench) -> Vec<String> {
-    sleep(Duration::from_millis(10)).await;
-    bench.told().await
 }
 
 fn begun() -> String {
@@ -47,13 +41,13 @@ async fn a_node_begins_it_and_it_is_a_job_like_any_other() {
         nodes[0].event(event).await;
     }
     nodes[0].event(ExecEvent::Started { id: NEXT }).await;
-    assert_eq!(told(&bench).await, ["finished 0", &begun(), "released", "started"]);
+    assert_eq!(bench.told().await, ["finished 0", &begun(), "released", "started"]);
     bench.command(JobCommand::Tasks { id: NEXT });
     let tasks = ShepherdRequest::Job(JobCommand::Tasks { id: NEXT });
     assert_eq!(nodes[0].next_request().await, Some(tasks));
     // The manager has asked for it before it heard.
     bench.command(JobCommand::Recall { id: NEXT });
-    assert_eq!(told(&bench).await, [begun()]);
+    assert_eq!(bench.told().await, [begun()]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -62,10 +56,10 @@ async fn a_node_gives_it_back() {
     bench.command(JobCommand::Recall { id: NEXT });
     assert_eq!(nodes[0].next_request().await, Some(RECALL));
     nodes[0].event(ExecEvent::Recalled { id: NEXT }).await;
-    assert_eq!(told(&bench).await, [recalled()]);
+    assert_eq!(bench.told().await, [recalled()]);
     assert_eq!(nodes[0].next_node().await, Some(ToNode::Unfollow { id: NEXT }));
     bench.command(JobCommand::Recall { id: NEXT });
-    assert_eq!(told(&bench).await, [recalled()], "the manager gets an answer in any case");
+    assert_eq!(bench.told().await, [recalled()], "the manager gets an answer in any case");
 }
 
 #[tokio::test(start_paused = true)]
@@ -74,10 +68,10 @@ async fn what_a_node_holds_that_was_cut_off_has_begun_and_the_rest_has_not() {
     nodes.remove(0);
     settle().await;
     bench.command(JobCommand::Recall { id: NEXT });
-    assert_eq!(told(&bench).await, [""; 0], "nobody knows yet");
+    assert_eq!(bench.told().await, [""; 0], "nobody knows yet");
     let held = [HeldJob::new(ID, false), HeldJob { after: Some(ID), ..HeldJob::new(NEXT, false) }];
     let mut back = Node::join(&bench, info(0), &held).await;
-    assert_eq!(told(&bench).await, [begun()]);
+    assert_eq!(bench.told().await, [begun()]);
     for id in [ID, NEXT] {
         assert_eq!(back.next_node().await, Some(ToNode::Follow { id, from: 0 }));
     }
@@ -91,7 +85,7 @@ async fn what_a_node_holds_that_was_cut_off_has_begun_and_the_rest_has_not() {
     nodes.remove(0);
     settle().await;
     let _back = Node::join(&bench, info(0), &[HeldJob::new(ID, false)]).await;
-    assert_eq!(told(&bench).await, [recalled()]);
+    assert_eq!(bench.told().await, [recalled()]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -99,7 +93,7 @@ async fn with_a_lost_node_it_is_lost_since_it_may_have_begun() {
     let (bench, mut nodes) = handed_over().await;
     nodes.remove(0);
     sleep(GRACE + Duration::from_secs(5)).await;
-    let told = told(&bench).await;
+    let told = bench.told().await;
     let [lost, begins, exception, released, finished, other] = &told[..] else {
         panic!("{told:?}")
     };
