@@ -55,6 +55,9 @@ const MOST_WAITING: usize = 64;
 const ENDS: [&[u8]; 2] =
     [br#"{"op":"event","event":"finished","#, br#"{"op":"event","event":"released","#];
 
+/// How the event begins that says that the shepherd has begun a job ahead of its turn.
+const BEGUN: &[u8] = br#"{"op":"event","event":"begun","#;
+
 /// Why a node has to end.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
@@ -290,6 +293,8 @@ struct Relay<S> {
 struct Tail {
     file: Option<File>,
     at: u64,
+    /// Whether the job has begun. Many others wait for their turn, and have no file.
+    has_begun: bool,
 }
 
 impl<S: AsyncRead + AsyncWrite + Send + 'static> Relay<S> {
@@ -305,12 +310,7 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Relay<S> {
             let passed = tokio::select! {
                 frame = frames.recv() => {
                     heard = Instant::now();
-                    match frame {
-                        Some(Ok(Some(Frame::Shepherd(line)))) => self.shepherd.write_all(&line).await,
-                        Some(Ok(Some(Frame::Node(line)))) => self.handle(&line).await,
-                        Some(Err(error)) => Err(error),
-                        Some(Ok(None)) | None => Err(io::ErrorKind::UnexpectedEof.into()),
-                    }
+                    self.take(frame, &mut frames).await
                 }
                 line = lines.recv() => match line {
                     Some(line) => self.pass(line, &mut lines).await,
@@ -329,10 +329,37 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Relay<S> {
         }
     }
 
+    /// Handles this frame of the manager, and those that have come with it. Lines for the shepherd are written together.
+    async fn take(
+        &mut self,
+        first: Option<io::Result<Option<Frame>>>,
+        more: &mut Receiver<io::Result<Option<Frame>>>,
+    ) -> io::Result<()> {
+        let (mut next, mut lines) = (first, Vec::new());
+        loop {
+            match next.ok_or(io::ErrorKind::UnexpectedEof)?? {
+                Some(Frame::Shepherd(line)) => lines.extend(line),
+                Some(Frame::Node(line)) => self.handle(&line).await?,
+                None => return Err(io::ErrorKind::UnexpectedEof.into()),
+            }
+            next = match more.try_recv() {
+                Ok(frame) if lines.len() < CHUNK => Some(frame),
+                Ok(frame) => {
+                    self.shepherd.write_all(&std::mem::take(&mut lines)).await?;
+                    Some(frame)
+                }
+                Err(_) => return self.shepherd.write_all(&lines).await,
+            };
+        }
+    }
+
     async fn handle(&mut self, line: &[u8]) -> io::Result<()> {
         match serde_json::from_slice(line)? {
             ToNode::Follow { id, from } => {
-                self.tails.insert(id, Tail { file: None, at: from });
+                self.tails.insert(id, Tail { file: None, at: from, has_begun: true });
+            }
+            ToNode::FollowOnceBegun { id } => {
+                self.tails.insert(id, Tail { file: None, at: 0, has_begun: false });
             }
             ToNode::Unfollow { id } => {
                 self.tails.remove(&id);
@@ -385,6 +412,12 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Relay<S> {
                 self.send(&std::mem::take(&mut text)).await?;
                 self.send_all(&event).await?;
             }
+            if line.starts_with(BEGUN)
+                && let Ok(ShepherdMessage::Event(event)) = decode_message(&line)
+                && let Some(tail) = self.tails.get_mut(&event.id())
+            {
+                tail.has_begun = true;
+            }
             text.extend(to_shepherd(&line));
             next = if text.len() < CHUNK { more.try_recv().ok() } else { None };
         }
@@ -416,7 +449,8 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Relay<S> {
 
     /// Sends what the jobs have printed since the last look, not more than a piece of each.
     async fn send_outputs(&mut self) -> io::Result<()> {
-        let ids: Vec<JobId> = self.tails.keys().copied().collect();
+        let begun = self.tails.iter().filter(|(_, tail)| tail.has_begun);
+        let ids: Vec<JobId> = begun.map(|(id, _)| *id).collect();
         for id in ids {
             if let Some(line) = self.more_of(id) {
                 self.send(&line).await?;
@@ -450,5 +484,25 @@ impl Tail {
         self.at += bytes.len() as u64;
         // JSON is UTF-8.
         String::from_utf8(bytes).ok().map(|text| (at, text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exec::protocol::encode;
+
+    /// Lines are told apart by how they begin: decoding all of them is most of the work for a short job.
+    #[test]
+    fn events_begin_as_they_are_looked_for() {
+        let id = JobId::new(1);
+        for (event, begins) in [
+            (ExecEvent::Finished { id, status: 0 }, ENDS[0]),
+            (ExecEvent::Released { id }, ENDS[1]),
+            (ExecEvent::Begun { id }, BEGUN),
+        ] {
+            let line = encode(&ShepherdMessage::Event(event)).unwrap();
+            assert!(line.starts_with(begins), "{}", String::from_utf8_lossy(&line));
+        }
     }
 }

@@ -37,7 +37,7 @@ impl Hub {
         node.name_manager(job.env.iter_mut().map(|(_, value)| value), &self.own.uri);
         let request = ShepherdRequest::Start(Box::new(job));
         let (Ok(line), ShepherdRequest::Start(job)) = (encode(&request), request) else { return };
-        node.send(node_line(&ToNode::Follow { id, from: 0 }));
+        node.send(node_line(&ToNode::FollowOnceBegun { id }));
         node.send(to_shepherd(&line));
         self.ahead.0.insert(id, (rank, job));
     }

@@ -18,7 +18,7 @@ async fn handed_over() -> (Bench, Vec<Node>) {
     let after = Some(ID);
     let job = StartJob { ntasks: 1, nodes: places, after, ..StartJob::new(NEXT) };
     bench.requests.send(Request::Start(Box::new(job))).ok().unwrap();
-    assert_eq!(nodes[0].next_node().await, Some(ToNode::Follow { id: NEXT, from: 0 }));
+    assert_eq!(nodes[0].next_node().await, Some(ToNode::FollowOnceBegun { id: NEXT }));
     let request = nodes[0].next_request().await;
     assert!(matches!(request, Some(ShepherdRequest::Start(job)) if job.after == Some(ID)));
     assert_eq!(nodes[1].next().await, None);
