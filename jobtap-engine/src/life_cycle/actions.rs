@@ -105,9 +105,10 @@ fn act_in_cleanup(core: &mut Core, id: JobId) {
         true => (Name::Free, Event::Free),
         false => (Name::Clean, Event::Clean),
     };
-    let due = !is_blocked
-        && !record.pending_events.contains(&name)
-        && !(name == Name::Free && alloc.prefill.holds_back(&mut turn.effects, id));
+    let mut due = !is_blocked && !record.pending_events.contains(&name);
+    if due && name == Name::Free {
+        due = !alloc.prefill.holds_back(&mut turn.effects, id);
+    }
     timers.stop(expiry);
     if !has_tasks && due && prep::begin_epilogs(&mut turn.agenda, jobs, plugins, id) {
         return;
