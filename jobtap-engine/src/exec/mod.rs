@@ -130,7 +130,7 @@ pub(super) fn handle_report(
     config: ExecConfig,
     event: ExecEvent,
 ) {
-    let Some(event) = prefill::keep_report(&mut alloc.prefill, event) else { return };
+    let Some(event) = prefill::keep_report(turn, jobs, alloc, event) else { return };
     match event {
         ExecEvent::Begun { id } => prefill::begin(turn, jobs, alloc, id),
         ExecEvent::Recalled { id } => prefill::take_back(turn, jobs, alloc, id),

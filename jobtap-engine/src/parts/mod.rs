@@ -164,11 +164,8 @@ impl Parts {
                 ]
             }
             ExecEvent::Lost { .. } => vec![event],
-            ExecEvent::Begun { .. } => vec![event],
-            ExecEvent::Recalled { .. } => {
-                self.jobs.remove(&id);
-                vec![event]
-            }
+            // Nothing is handed to several nodes ahead of its turn.
+            ExecEvent::Begun { .. } | ExecEvent::Recalled { .. } => Vec::new(),
             ExecEvent::Started { .. } => {
                 part.stage = part.stage.max(Stage::Started);
                 job.progress(id)

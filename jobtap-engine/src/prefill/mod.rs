@@ -344,13 +344,24 @@ pub(crate) fn begin(turn: &mut Turn, jobs: &Jobs, alloc: &mut Allocation, id: Jo
     }
 }
 
-/// Keeps a report about a job that was begun and has no resources yet. Returns the report if the job is none of these.
-pub(crate) fn keep_report(prefill: &mut Prefill, event: ExecEvent) -> Option<ExecEvent> {
-    if let Some(Member { stage: Stage::Begun(events), .. }) = prefill.lines.get_mut(event.id()) {
-        events.push(event);
-        return None;
+/// Keeps a report about a job that has no resources yet; whatever is reported means that the job was begun. Returns the
+/// report if it is about another job, or says what has become of a job in a line.
+pub(crate) fn keep_report(
+    turn: &mut Turn,
+    jobs: &Jobs,
+    alloc: &mut Allocation,
+    event: ExecEvent,
+) -> Option<ExecEvent> {
+    let id = event.id();
+    let is_answer = matches!(event, ExecEvent::Begun { .. } | ExecEvent::Recalled { .. });
+    if is_answer || !alloc.prefill.lines.have(id) {
+        return Some(event);
     }
-    Some(event)
+    begin(turn, jobs, alloc, id);
+    if let Some(Member { stage: Stage::Begun(events), .. }) = alloc.prefill.lines.get_mut(id) {
+        events.push(event);
+    }
+    None
 }
 
 /// Gives the resources that a job has freed to the first job behind it.

@@ -304,7 +304,7 @@ impl Link {
         let number = state.connections;
         let link = Arc::clone(self);
         Builder::new().name("exec-events".to_owned()).spawn(move || {
-            link.read_events(reader);
+            link.read_events(number, reader);
             link.closed(number);
         })?;
         let connection = Connection { number, stream: Arc::new(stream) };
@@ -312,13 +312,13 @@ impl Link {
         Ok(connection)
     }
 
-    fn read_events(&self, mut reader: BufReader<UnixStream>) {
+    fn read_events(&self, number: u64, mut reader: BufReader<UnixStream>) {
         let (mut line, mut events) = (Vec::new(), Vec::new());
         while let Ok(1..) = reader.read_until(b'\n', &mut line) {
             match decode_message(&line) {
                 Ok(ShepherdMessage::Event(event)) => events.push(event),
                 Ok(ShepherdMessage::Tasks { id, tasks }) => {
-                    self.report_events(&mut events);
+                    self.report_events(number, &mut events);
                     (self.report)(ExecutorReport::Tasks { id, tasks });
                 }
                 _ => {}
@@ -326,16 +326,16 @@ impl Link {
             line.clear();
             // Events that arrived together are reported together, so that the manager isn't woken for the first of them
             // alone.
-            if !reader.buffer().contains(&b'\n') && self.report_events(&mut events) >= MANY {
+            if !reader.buffer().contains(&b'\n') && self.report_events(number, &mut events) >= MANY
+            {
                 thread::sleep(GATHERING);
             }
         }
     }
 
-    /// Reports events, and returns the number of open jobs.
-    fn report_events(&self, events: &mut Vec<ExecEvent>) -> usize {
+    /// Reports events of this connection, and returns the number of open jobs.
+    fn report_events(&self, number: u64, events: &mut Vec<ExecEvent>) -> usize {
         let mut state = self.lock();
-        let number = state.connections;
         for event in &*events {
             if let ExecEvent::Begun { id } | ExecEvent::Recalled { id } = event {
                 state.recalled.remove(id);

@@ -4,8 +4,6 @@
 //! shepherd that takes another one's place. A node that stays away longer than the grace time is lost: its jobs lose their
 //! parts there, and what it still has of them is ended if it comes back.
 
-mod ahead;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Sender as StdSender;
 use std::time::Duration;
@@ -21,7 +19,6 @@ use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use self::ahead::Ahead;
 use super::commands::{self, Asked as AskedCommand, Commands};
 use super::inputs::Inputs;
 use super::message::{Connection, Message, other_program};
@@ -126,8 +123,6 @@ pub(super) struct Hub {
     parts: Parts,
     inputs: Inputs,
     outputs: Outputs,
-    /// Jobs that were handed to nodes ahead of their turn.
-    ahead: Ahead,
     /// The parts of jobs that begin when their first node has made the files that all tasks share.
     followers: BTreeMap<JobId, Followers>,
     /// Ranks that were released before their jobs. Most jobs are released soon after, so that it isn't worth an event.
@@ -309,7 +304,6 @@ impl Hub {
             parts: Parts::default(),
             inputs,
             outputs,
-            ahead: Ahead::default(),
             followers: BTreeMap::new(),
             released: BTreeMap::new(),
             timed: BTreeSet::new(),
@@ -487,9 +481,6 @@ impl Hub {
 
     /// Starts a job, or its parts on several nodes.
     fn start(&mut self, job: StartJob) {
-        if job.after.is_some() {
-            return self.hand_over(job);
-        }
         let id = job.id;
         let begin = if job.reattach { Begin::Reattach } else { Begin::Start };
         let ranks: Vec<u32> = job.nodes.iter().map(|node| node.rank).collect();
@@ -580,9 +571,6 @@ impl Hub {
 
     fn command(&mut self, command: JobCommand) {
         let id = command.id();
-        if let JobCommand::Recall { .. } = command {
-            return self.recall(id);
-        }
         let mut ranks: Vec<u32> = match command {
             JobCommand::Ack { .. } => {
                 self.inputs.forget(id);
@@ -848,11 +836,6 @@ impl Hub {
             }
         }
         let id = event.id();
-        match event {
-            ExecEvent::Begun { .. } => return self.begun(rank, id),
-            ExecEvent::Recalled { .. } => return self.recalled(rank, id),
-            _ => {}
-        }
         if let ExecEvent::Log { entry, .. } = &event {
             self.note_exit(rank, id, entry);
         }
@@ -891,7 +874,6 @@ impl Hub {
             self.tell_joining(Joining::Joined(rank));
             self.complete();
         }
-        self.settle_ahead(rank, &jobs);
         let Some(node) = self.nodes.get_mut(&rank) else { return };
         node.processes.resume().into_iter().for_each(|line| node.send(line));
         // Jobs whose parts are over are kept until their jobs are, and those of the last manager until this one has started
@@ -1060,7 +1042,6 @@ impl Hub {
         let led = self.followers.iter().filter(|(_, followers)| followers.leader == rank);
         let led: Vec<JobId> = led.map(|(id, _)| *id).collect();
         led.into_iter().for_each(|id| self.start_followers(rank, id));
-        self.lose_ahead(rank);
         let reports = self.parts.lose(rank);
         self.reports.extend(reports);
     }

@@ -248,10 +248,6 @@ impl Executor for NodesExecutor {
         &self.held
     }
 
-    fn takes_jobs_ahead(&self) -> bool {
-        true
-    }
-
     fn shut_down(&self, limit: Duration) -> bool {
         let (done, ended) = channel::<()>();
         self.request(Request::Shutdown { done });

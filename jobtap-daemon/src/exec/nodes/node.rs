@@ -55,9 +55,6 @@ const MOST_WAITING: usize = 64;
 const ENDS: [&[u8]; 2] =
     [br#"{"op":"event","event":"finished","#, br#"{"op":"event","event":"released","#];
 
-/// How the event begins that says that the shepherd has begun a job ahead of its turn.
-const BEGUN: &[u8] = br#"{"op":"event","event":"begun","#;
-
 /// Why a node has to end.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
@@ -293,8 +290,6 @@ struct Relay<S> {
 struct Tail {
     file: Option<File>,
     at: u64,
-    /// Whether the job has begun. Many others wait for their turn, and have no file.
-    has_begun: bool,
 }
 
 impl<S: AsyncRead + AsyncWrite + Send + 'static> Relay<S> {
@@ -356,10 +351,7 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Relay<S> {
     async fn handle(&mut self, line: &[u8]) -> io::Result<()> {
         match serde_json::from_slice(line)? {
             ToNode::Follow { id, from } => {
-                self.tails.insert(id, Tail { file: None, at: from, has_begun: true });
-            }
-            ToNode::FollowOnceBegun { id } => {
-                self.tails.insert(id, Tail { file: None, at: 0, has_begun: false });
+                self.tails.insert(id, Tail { file: None, at: from });
             }
             ToNode::Unfollow { id } => {
                 self.tails.remove(&id);
@@ -412,12 +404,6 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Relay<S> {
                 self.send(&std::mem::take(&mut text)).await?;
                 self.send_all(&event).await?;
             }
-            if line.starts_with(BEGUN)
-                && let Ok(ShepherdMessage::Event(event)) = decode_message(&line)
-                && let Some(tail) = self.tails.get_mut(&event.id())
-            {
-                tail.has_begun = true;
-            }
             text.extend(to_shepherd(&line));
             next = if text.len() < CHUNK { more.try_recv().ok() } else { None };
         }
@@ -449,8 +435,7 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Relay<S> {
 
     /// Sends what the jobs have printed since the last look, not more than a piece of each.
     async fn send_outputs(&mut self) -> io::Result<()> {
-        let begun = self.tails.iter().filter(|(_, tail)| tail.has_begun);
-        let ids: Vec<JobId> = begun.map(|(id, _)| *id).collect();
+        let ids: Vec<JobId> = self.tails.keys().copied().collect();
         for id in ids {
             if let Some(line) = self.more_of(id) {
                 self.send(&line).await?;
@@ -499,7 +484,6 @@ mod tests {
         for (event, begins) in [
             (ExecEvent::Finished { id, status: 0 }, ENDS[0]),
             (ExecEvent::Released { id }, ENDS[1]),
-            (ExecEvent::Begun { id }, BEGUN),
         ] {
             let line = encode(&ShepherdMessage::Event(event)).unwrap();
             assert!(line.starts_with(begins), "{}", String::from_utf8_lossy(&line));

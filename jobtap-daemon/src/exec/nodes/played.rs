@@ -15,7 +15,6 @@ use super::identity::Identity;
 use super::node::NodeError;
 use super::wire::{Frame, FromNode, NodeInfo, ToNode, VERSION, node_line, read, to_shepherd};
 use crate::clock::now;
-use crate::exec::JobCommand;
 use crate::exec::protocol::{
     ShepherdMessage, ShepherdRequest, VERSION as SHEPHERD, decode_request, encode,
 };
@@ -83,17 +82,12 @@ fn answer_of_shepherd(line: &[u8]) -> io::Result<Vec<u8>> {
         ShepherdRequest::List => vec![ShepherdMessage::List { jobs: Vec::new() }],
         ShepherdRequest::Start(job) => {
             let id = job.id;
-            // The job before it has ended already.
-            let begun = job.after.map(|_| ExecEvent::Begun { id });
             let events = [
                 ExecEvent::Started { id },
                 ExecEvent::Finished { id, status: 0 },
                 ExecEvent::Released { id },
             ];
-            begun.into_iter().chain(events).map(ShepherdMessage::Event).collect()
-        }
-        ShepherdRequest::Job(JobCommand::Recall { id }) => {
-            vec![ShepherdMessage::Event(ExecEvent::Begun { id })]
+            events.map(ShepherdMessage::Event).into()
         }
         ShepherdRequest::Resume { .. } | ShepherdRequest::Shutdown | ShepherdRequest::Job(_) => {
             Vec::new()

@@ -1,6 +1,5 @@
 //! The hub with nodes that are played by the test, in the time of a clock that the test moves.
 
-mod ahead;
 mod hostile;
 
 use std::sync::mpsc::{Receiver, Sender, channel};

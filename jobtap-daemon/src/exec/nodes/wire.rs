@@ -75,8 +75,6 @@ pub(super) enum ToNode {
     Refused { reason: String },
     /// Send the output of this job from this offset on.
     Follow { id: JobId, from: u64 },
-    /// Send the output of this job, which was handed over ahead of its turn, once the shepherd has begun it.
-    FollowOnceBegun { id: JobId },
     /// The output of this job isn't needed any more.
     Unfollow { id: JobId },
     /// Run a process of a plugin, unless it is known.

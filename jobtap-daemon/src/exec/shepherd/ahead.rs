@@ -62,7 +62,9 @@ impl Ahead {
         let Some(before) = self.before.remove(&id) else { return false };
         self.next.remove(&before);
         self.any.store(!self.next.is_empty(), Ordering::Relaxed);
-        if let Some(start) = self.next.remove(&id) {
+        if let Some(mut start) = self.next.remove(&id) {
+            // A manager that is restarted finds the job by the one before it.
+            start.after = Some(before);
             self.add(before, start);
         }
         true
@@ -78,9 +80,12 @@ impl Ahead {
 
 impl Shepherd {
     /// Serves a request to start a job after another one. If nothing is left of that one, the job is begun at once; if
-    /// it isn't known, the manager will ask for the job again.
+    /// it isn't known to this manager, the manager will ask for the job again.
     pub(super) fn start_after(&mut self, before: JobId, start: Box<StartJob>) {
         match self.jobs.get(&before) {
+            // After another shepherd has died. The manager may have missed the end of that job, and with it what is said
+            // about this one.
+            Some(job) if !job.journal.is_attached() => {}
             Some(job) if job.has_ended() => {
                 self.say(ExecEvent::Begun { id: start.id });
                 self.start_or_attach(*start);

@@ -102,6 +102,8 @@ impl Shepherd {
     /// Ends the processes that are left, and cleans up the state directory.
     pub(super) async fn clean_up(&mut self, children: &mut SignalStream) {
         self.end_processes(children).await;
+        self.forget_ahead();
+        self.claims.close();
         if self.is_manager_gone() {
             // No manager is left to remove the directory, and none will read it.
             if let Err(error) = remove_leftover_at(&self.state_dir) {

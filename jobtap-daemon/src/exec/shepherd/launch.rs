@@ -141,10 +141,12 @@ impl Shepherd {
                 }
             }
         }
-        // Ended jobs that the manager doesn't continue count as acknowledged, since the acknowledgements may be lost.
+        // Ended jobs that the manager doesn't continue count as acknowledged, since the acknowledgements may be lost. Of one
+        // that a dead shepherd has begun by itself, it may not have heard.
         let known: HashSet<JobId> = resumed.iter().map(|job| job.id).collect();
-        let ended =
-            self.jobs.values_mut().filter(|job| job.has_ended() && !known.contains(&job.id));
+        let ended = self.jobs.values_mut().filter(|job| {
+            job.has_ended() && !known.contains(&job.id) && !job.is_unknown_to_managers()
+        });
         let ended = ended.map(|job| {
             job.acknowledged = true;
             job.id

@@ -95,6 +95,12 @@ fn what_is_given_back_does_not_begin_and_the_others_close_up() {
     manager.unblock();
     manager.to_end(4);
     assert_eq!(site.text("runs"), "1\n2\n4\n");
+    // Another manager would find the last one behind the second.
+    drop(manager);
+    let manager = site.manager();
+    let after =
+        |id: u64| manager.executor.held().iter().find(|job| job.id == JobId::new(id))?.after;
+    assert_eq!((after(2), after(4)), (Some(JobId::new(1)), Some(JobId::new(2))));
     // It can start as if it had never been handed over.
     assert_eq!(manager.status(site.job(3, 1, "echo 3 >>runs")), 0);
     assert_eq!(site.text("runs"), "1\n2\n4\n3\n");

@@ -4,7 +4,7 @@
 //! later ones, whether it was killed or not, as long as the host is up. When the host goes down the boot is another one,
 //! and what the file says, or has lost, no longer matters.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read, Write as _};
@@ -55,11 +55,11 @@ impl Begun {
     }
 
     /// Those of the jobs, by the boot in which they were claimed ahead, that may have begun.
-    pub(super) fn of(&self, ahead: Vec<(String, Vec<JobId>)>) -> impl Iterator<Item = JobId> {
-        ahead.into_iter().flat_map(move |(boot, ids)| {
-            let is_present = self.boot.as_ref() == Some(&boot);
-            ids.into_iter().filter(move |id| !is_present || self.jobs.contains(id))
-        })
+    pub(super) fn of(&self, ahead: BTreeMap<JobId, String>) -> impl Iterator<Item = JobId> {
+        let may_have_begun = |(id, boot): &(JobId, String)| {
+            self.boot.as_ref() != Some(boot) || self.jobs.contains(id)
+        };
+        ahead.into_iter().filter(may_have_begun).map(|(id, _)| id)
     }
 
     /// Adds jobs that begin now.
@@ -69,8 +69,11 @@ impl Begun {
             // Writing to a string doesn't fail.
             let _ = writeln!(text, "{:0DIGITS$x}", id.as_u64());
         }
-        let file = self.file.as_mut().ok_or(io::ErrorKind::NotFound)?;
-        file.write_all(text.as_bytes())
+        let mut file = self.file.take().ok_or(io::ErrorKind::NotFound)?;
+        // The file is put back only after success: a line that was written in part would spoil the next one.
+        file.write_all(text.as_bytes())?;
+        self.file = Some(file);
+        Ok(())
     }
 
     /// Empties the file: the claims have all of its jobs.
@@ -129,8 +132,8 @@ mod tests {
         begun.clear(&at).unwrap();
         begun.add(&ids).unwrap();
         let later = Begun::open(&at).unwrap();
-        let all = [1, 3, 0xabc, 5].map(JobId::new).to_vec();
-        let ahead = |boot: &str| vec![(boot.to_owned(), all.clone())];
+        let all = [1, 3, 5, 0xabc].map(JobId::new).to_vec();
+        let ahead = |boot: &str| all.iter().map(|id| (*id, boot.to_owned())).collect();
         assert!(later.of(ahead(later.boot().unwrap())).eq(ids));
         assert!(later.of(ahead("another boot")).eq(all.iter().copied()), "the host went down");
         begun.clear(&at).unwrap();

@@ -8,7 +8,7 @@
 //! and no job of a torn line was started. Damage anywhere else may hide a job that did run. Such a
 //! file is refused as a whole, since there is no way to find out which job that is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read, Write as _};
@@ -35,6 +35,9 @@ const FORMAT: &str = "jobtap claims 2";
 /// What the content of a line of jobs that were claimed ahead begins with.
 const AHEAD: &str = "ahead ";
 
+/// What the content of a line of jobs begins with that were claimed ahead and are given back.
+const BACK: &str = "back ";
+
 /// A file larger than this many bytes is rewritten without the dropped claims, provided that this leaves
 /// at most a quarter of it.
 const COMPACT_ABOVE: u64 = 64 * 1024;
@@ -47,6 +50,8 @@ pub(super) struct ClaimLog {
     claimed: BTreeSet<JobId>,
     /// Jobs that were claimed ahead and haven't begun.
     ahead: BTreeSet<JobId>,
+    /// Jobs that were claimed ahead, as the file says, and are given back.
+    given_back: BTreeSet<JobId>,
     begun: Begun,
     /// The file, open for appending; `None` if the next claim has to rewrite it: at first, and after an
     /// error, which leaves the content on disk unknown.
@@ -77,8 +82,8 @@ impl ClaimLog {
         };
         claimed.extend(begun.of(ahead));
         let dir = OpenFiles::of_this_process().apart(dir);
-        let ahead = BTreeSet::new();
-        Ok(Self { dir, path, claimed, ahead, begun, file: None, written: 0 })
+        let (ahead, given_back) = (BTreeSet::new(), BTreeSet::new());
+        Ok(Self { dir, path, claimed, ahead, given_back, begun, file: None, written: 0 })
     }
 
     /// The claimed jobs.
@@ -131,10 +136,14 @@ impl ClaimLog {
         // The file is put back only after a successful sync: after a failed one the kernel may have
         // dropped the dirty pages, and a later sync that succeeds would prove nothing.
         let Some(mut file) = self.file.take() else { return Err(io::ErrorKind::NotFound.into()) };
-        file.write_all(line)?;
+        // First what is no longer so: the line may claim one of these jobs again.
+        let mut text = self.back_line();
+        text.extend_from_slice(line);
+        file.write_all(&text)?;
         file.sync_data()?;
-        self.written += line.len() as u64;
+        self.written += text.len() as u64;
         self.file = Some(file);
+        self.given_back.clear();
         Ok(())
     }
 
@@ -161,7 +170,28 @@ impl ClaimLog {
     /// may be much later: no manager requests such a job again.
     pub(super) fn forget(&mut self, id: JobId) {
         self.claimed.remove(&id);
-        self.ahead.remove(&id);
+        if self.ahead.remove(&id) {
+            self.given_back.insert(id);
+        }
+    }
+
+    /// Writes which jobs are given back, if there are any.
+    ///
+    /// # Errors
+    /// Fails if the file can't be written or synced.
+    pub(super) fn give_back(&mut self) -> io::Result<()> {
+        if self.given_back.is_empty() {
+            return Ok(());
+        }
+        self.append(&[])
+    }
+
+    fn back_line(&self) -> Vec<u8> {
+        let ids: Vec<JobId> = self.given_back.iter().copied().collect();
+        match ids.is_empty() {
+            true => Vec::new(),
+            false => line(&format!("{BACK}{}", hexadecimal(&ids))),
+        }
     }
 
     fn is_outgrown(&self) -> bool {
@@ -195,6 +225,7 @@ impl ClaimLog {
         rustix::fs::fsync(&self.dir)?;
         // All that have begun are among the claims now.
         self.begun.clear(&self.dir)?;
+        self.given_back.clear();
         self.written = text.len() as u64;
         self.file = Some(file);
         Ok(())
@@ -230,8 +261,8 @@ fn ahead_line(boot: &str, ids: &[JobId]) -> Vec<u8> {
 #[derive(Debug, Default)]
 struct Stored {
     claimed: BTreeSet<JobId>,
-    /// Jobs that were claimed ahead, by the boot of the host.
-    ahead: Vec<(String, Vec<JobId>)>,
+    /// Jobs that were claimed ahead, each with the boot of the host.
+    ahead: BTreeMap<JobId, String>,
 }
 
 fn ids(text: &str) -> Option<Vec<JobId>> {
@@ -247,11 +278,17 @@ fn read(text: &[u8]) -> Result<Stored, usize> {
         match (number, content(line)) {
             (1, Some(FORMAT)) => {}
             (2.., Some(text)) => {
-                match text.strip_prefix(AHEAD).and_then(|rest| rest.split_once(' ')) {
-                    Some((boot, text)) => {
-                        all.ahead.push((boot.to_owned(), ids(text).ok_or(number)?));
+                if let Some((boot, text)) =
+                    text.strip_prefix(AHEAD).and_then(|rest| rest.split_once(' '))
+                {
+                    let ids = ids(text).ok_or(number)?;
+                    all.ahead.extend(ids.into_iter().map(|id| (id, boot.to_owned())));
+                } else if let Some(text) = text.strip_prefix(BACK) {
+                    for id in ids(text).ok_or(number)? {
+                        all.ahead.remove(&id);
                     }
-                    None => all.claimed.extend(ids(text).ok_or(number)?),
+                } else {
+                    all.claimed.extend(ids(text).ok_or(number)?);
                 }
             }
             (2.., None) if number == lines.len() && is_torn(line) => {}
@@ -329,6 +366,25 @@ mod tests {
             let flags = rustix::io::fcntl_getfd(open).unwrap();
             assert!(flags.contains(rustix::io::FdFlags::CLOEXEC), "jobs would inherit it");
         }
+    }
+
+    #[test]
+    fn what_was_claimed_ahead_and_is_given_back_does_not_count_if_the_host_goes_down() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = ClaimLog::open(dir.path()).unwrap();
+        log.claim_ahead(&some([1, 2, 3])).unwrap();
+        log.forget(JobId::new(2));
+        log.forget(JobId::new(3));
+        // With the next line.
+        log.claim_ahead(&some([3, 4])).unwrap();
+        log.forget(JobId::new(4));
+        let ahead = |dir: &TempDir| {
+            let Stored { ahead, .. } = read(&fs::read(file_of(dir)).unwrap()).unwrap();
+            ahead.into_keys().map(JobId::as_u64).collect::<Vec<_>>()
+        };
+        assert_eq!(ahead(&dir), [1, 3, 4]);
+        log.give_back().unwrap();
+        assert_eq!(ahead(&dir), [1, 3]);
     }
 
     #[test]

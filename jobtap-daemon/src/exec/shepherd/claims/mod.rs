@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SendError, Sender, channel};
-use std::thread::Builder;
+use std::thread::{Builder, JoinHandle};
 
 use self::log::ClaimLog;
 use super::system_error::plain;
@@ -66,13 +66,32 @@ struct ClaimRequest {
     forget: Vec<JobId>,
 }
 
+impl ClaimRequest {
+    /// Doesn't forget a job, which is claimed again.
+    fn keep(&mut self, id: JobId) {
+        self.forget.retain(|forgotten| *forgotten != id);
+    }
+
+    /// Adds a later request.
+    fn add(&mut self, later: Self) {
+        let again: BTreeSet<JobId> =
+            later.claim.iter().chain(&later.claim_ahead).copied().collect();
+        self.forget.retain(|id| !again.contains(id));
+        self.claim.extend(later.claim);
+        self.claim_ahead.extend(later.claim_ahead);
+        self.forget.extend(later.forget);
+    }
+}
+
 /// The claims of this shepherd and of those before it.
 pub(super) struct Claims {
     /// Jobs that earlier shepherds claimed.
     earlier: BTreeSet<JobId>,
     /// The requests that were not sent yet.
     collected: ClaimRequest,
-    requests: Sender<ClaimRequest>,
+    /// `None` once they are closed.
+    requests: Option<Sender<ClaimRequest>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Claims {
@@ -87,17 +106,21 @@ impl Claims {
         let log = ClaimLog::open(state_dir)?;
         let earlier = log.claimed().clone();
         let (requests, receiver) = channel();
-        Builder::new().name("claims".to_owned()).spawn(move || serve(log, &receiver, report))?;
-        Ok(Self { earlier, collected: ClaimRequest::default(), requests })
+        let builder = Builder::new().name("claims".to_owned());
+        let thread = Some(builder.spawn(move || serve(log, &receiver, report))?);
+        let collected = ClaimRequest::default();
+        Ok(Self { earlier, collected, requests: Some(requests), thread })
     }
 
     /// Claims a job with the next [`send`](Self::send); [`Claimed`] reports the result.
     pub(super) fn claim(&mut self, id: JobId) {
+        self.collected.keep(id);
         self.collected.claim.push(id);
     }
 
     /// Claims a job ahead with the next [`send`](Self::send). It still has to be claimed when it begins.
     pub(super) fn claim_ahead(&mut self, id: JobId) {
+        self.collected.keep(id);
         self.collected.claim_ahead.push(id);
     }
 
@@ -108,8 +131,25 @@ impl Claims {
         if claim.is_empty() && claim_ahead.is_empty() && forget.len() < MOST_FORGOTTEN {
             return None;
         }
-        let SendError(unsent) = self.requests.send(std::mem::take(&mut self.collected)).err()?;
+        let request = std::mem::take(&mut self.collected);
+        let unsent = match &self.requests {
+            Some(requests) => {
+                let SendError(unsent) = requests.send(request).err()?;
+                unsent
+            }
+            None => request,
+        };
         Some(Claimed { ids: unsent.claim, outcome: Err(ClaimError::Ended) })
+    }
+
+    /// Writes what is left to be written, and waits for that: the shepherd exits.
+    pub(super) fn close(&mut self) {
+        if let Some(requests) = self.requests.take() {
+            let _ = requests.send(std::mem::take(&mut self.collected));
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
     }
 
     /// Whether an earlier shepherd has claimed the job.
@@ -133,11 +173,9 @@ impl Claims {
 fn serve(mut log: ClaimLog, requests: &Receiver<ClaimRequest>, report: impl Fn(Claimed)) {
     while let Ok(mut together) = requests.recv() {
         while together.claim.len() < GROUP
-            && let Ok(ClaimRequest { claim, claim_ahead, forget }) = requests.try_recv()
+            && let Ok(later) = requests.try_recv()
         {
-            together.claim.extend(claim);
-            together.claim_ahead.extend(claim_ahead);
-            together.forget.extend(forget);
+            together.add(later);
         }
         let (ahead, others): (Vec<_>, Vec<_>) =
             together.claim.into_iter().partition(|id| log.is_ahead(*id));
@@ -152,6 +190,9 @@ fn serve(mut log: ClaimLog, requests: &Receiver<ClaimRequest>, report: impl Fn(C
         // Afterwards: a claim must not be written after it was dropped.
         together.forget.into_iter().for_each(|id| log.forget(id));
     }
+    // Else they would count as begun if the host goes down now. That is an error for their users, and nothing can be done
+    // about it here.
+    let _ = log.give_back();
 }
 
 /// Claims jobs that were claimed ahead.
@@ -229,6 +270,17 @@ mod tests {
         }
         let later = Claims::start(dir.path(), report).unwrap();
         assert!(later.earlier().eq([2, 4].map(JobId::new)));
+    }
+
+    #[test]
+    fn a_job_that_is_claimed_after_it_was_given_back_stays_claimed() {
+        let id = JobId::new(1);
+        let mut collected = ClaimRequest { forget: vec![id], ..ClaimRequest::default() };
+        collected.keep(id);
+        assert!(collected.forget.is_empty());
+        let mut together = ClaimRequest { forget: vec![id], ..ClaimRequest::default() };
+        together.add(ClaimRequest { claim: vec![id], ..ClaimRequest::default() });
+        assert!(together.forget.is_empty() && together.claim == [id]);
     }
 
     #[test]

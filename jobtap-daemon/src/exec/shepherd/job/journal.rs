@@ -30,6 +30,8 @@ pub(in crate::exec::shepherd) struct Journal {
     id: JobId,
     /// The channel to the manager, once it has sent a start request for this job.
     outbox: Option<UnboundedSender<ShepherdMessage>>,
+    /// Whether there ever was one.
+    was_attached: bool,
     events: Vec<ExecEvent>,
     /// The number of events that were sent, or skipped because no manager was connected.
     sent: usize,
@@ -39,7 +41,8 @@ pub(in crate::exec::shepherd) struct Journal {
 
 impl Journal {
     pub(super) fn new(id: JobId, outbox: Option<UnboundedSender<ShepherdMessage>>) -> Self {
-        Self { id, outbox, events: Vec::new(), sent: 0, held_back: false }
+        let was_attached = outbox.is_some();
+        Self { id, outbox, was_attached, events: Vec::new(), sent: 0, held_back: false }
     }
 
     /// The events of a job that ended under an earlier shepherd.
@@ -141,6 +144,7 @@ impl Journal {
                 let _ = outbox.send(ShepherdMessage::Event(ExecEvent::CaughtUp { id: self.id }));
             }
         }
+        self.was_attached |= outbox.is_some();
         self.outbox = outbox;
         self.sent = self.events.len();
         self.held_back = false;
@@ -152,6 +156,11 @@ impl Journal {
     /// Whether a manager gets the job's events.
     pub(in crate::exec::shepherd) fn is_attached(&self) -> bool {
         self.outbox.is_some()
+    }
+
+    /// Whether any manager has got events of the job.
+    pub(in crate::exec::shepherd) fn was_attached(&self) -> bool {
+        self.was_attached
     }
 
     /// Stops sending events: the manager is gone.

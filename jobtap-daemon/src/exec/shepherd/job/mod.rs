@@ -133,6 +133,11 @@ impl Job {
         cancel.is_some_and(|cancel| cancel.given_up)
     }
 
+    /// Whether it was begun by itself, and this process has told no manager anything about it.
+    pub(super) fn is_unknown_to_managers(&self) -> bool {
+        self.after.is_some() && !self.journal.was_attached()
+    }
+
     pub(super) fn has_ended(&self) -> bool {
         matches!(self.state, State::Ended)
     }
