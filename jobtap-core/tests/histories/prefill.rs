@@ -188,6 +188,6 @@ proptest! {
             prop_assert!(!has("alloc") || has("free"), "{}: {:?}", id, events);
         }
         let free = site.m.free_resources().map(|free| free.ncores());
-        prop_assert_eq!(free, Some(CORES), "cores that nobody has");
+        prop_assert_eq!(free, Some(CORES), "free cores after the end of all jobs");
     }
 }

@@ -1,6 +1,6 @@
 //! Short jobs that are handed to the executor ahead of their turn.
 
-use jobtap_core::engine::Request;
+use jobtap_core::engine::{ExecEvent, RaisedException, Request};
 use jobtap_core::job::{JobId, State};
 use jobtap_core::prelude::*;
 use jobtap_core::queue::Target;
@@ -24,10 +24,10 @@ fn one_core() -> TestManagerBuilder {
 
 impl Site {
     fn new(waiting: usize) -> Self {
-        Self::of(one_core(), waiting)
+        Self::start(one_core(), waiting)
     }
 
-    fn of(manager: TestManagerBuilder, waiting: usize) -> Self {
+    fn start(manager: TestManagerBuilder, waiting: usize) -> Self {
         let mut m = manager.prefill().start();
         let short = m.submit(TestJob::new()).unwrap();
         m.finish(short, 0);
@@ -106,7 +106,7 @@ fn nothing_is_handed_over_before_a_job_was_short() {
 
 #[test]
 fn a_job_with_other_needs_is_not_handed_over_nor_what_comes_after_it() {
-    let mut site = Site::of(one_core().cores(2), 0);
+    let mut site = Site::start(one_core().cores(2), 0);
     let full = site.m.submit(TestJob::new()).unwrap();
     let wide = site.m.submit(TestJob::new().ntasks(2)).unwrap();
     let narrow = site.m.submit(TestJob::new()).unwrap();
@@ -160,7 +160,7 @@ fn a_canceled_job_never_begins() {
 
 #[test]
 fn a_job_that_is_updated_runs_as_it_was_updated() {
-    let mut site = Site::of(one_core().plugin::<Limits>(), 1);
+    let mut site = Site::start(one_core().plugin::<Limits>(), 1);
     let [first] = site.waiting[..] else { unreachable!() };
     let updates = Map::from_iter([("attributes.system.duration".to_owned(), json!(60.0))]);
     let request = Request::Update { id: first, updates };
@@ -199,7 +199,7 @@ fn a_drained_node_begins_nothing() {
 
 #[test]
 fn jobs_do_not_wait_behind_one_that_turns_out_to_be_long() {
-    let mut site = Site::of(one_core().cores(2), 0);
+    let mut site = Site::start(one_core().cores(2), 0);
     let other = site.m.submit(TestJob::new()).unwrap();
     let waits = site.m.submit(TestJob::new()).unwrap();
     site.settle();
@@ -235,7 +235,7 @@ impl Limits {
 
 #[test]
 fn a_plugin_that_may_hold_a_job_before_its_start_gets_each_in_its_turn() {
-    let mut site = Site::of(one_core().plugin::<Follower>(), 1);
+    let mut site = Site::start(one_core().plugin::<Follower>(), 1);
     let [first] = site.waiting[..] else { unreachable!() };
     assert_eq!(site.before(first), None);
     site.ends_before(first);
@@ -267,4 +267,19 @@ fn an_exception_for_all_reaches_jobs_that_were_handed_over() {
     for id in site.waiting {
         site.m.assert_events(id, "submit validate depend priority exception clean");
     }
+}
+
+#[test]
+fn whatever_the_executor_reports_about_a_job_means_that_it_has_begun() {
+    let mut site = Site::new(1);
+    let [first] = site.waiting[..] else { unreachable!() };
+    let exception = RaisedException::new("exec", 0, "no such user");
+    site.m.report(ExecEvent::Exception { id: first, exception });
+    site.m.report(ExecEvent::Released { id: first });
+    site.m.assert_state(first, State::Sched);
+    site.m.report(ExecEvent::Finished { id: site.runs, status: 0 });
+    site.m.report(ExecEvent::Released { id: site.runs });
+    site.m.assert_exception(first, "exec", "no such user");
+    site.m.assert_state(first, State::Inactive);
+    assert_eq!(site.m.free_resources().unwrap().ncores(), 1);
 }

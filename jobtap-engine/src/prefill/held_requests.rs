@@ -40,7 +40,7 @@ enum Until {
 impl Until {
     /// What a request waits for; `None` if it may come at any time. An event that it posts to a job in a line waits by
     /// itself.
-    fn of(request: &Request) -> Option<Self> {
+    fn needed_by(request: &Request) -> Option<Self> {
         match request {
             Request::Update { id, .. }
             | Request::Urgency { id, .. }
@@ -112,7 +112,7 @@ pub(crate) fn admit(
     request: Request,
 ) -> Option<Asked> {
     let Core { turn, alloc, .. } = core;
-    let until = Until::of(&request).filter(|until| !until.is_over(&alloc.prefill.lines));
+    let until = Until::needed_by(&request).filter(|until| !until.is_over(&alloc.prefill.lines));
     let Some(until) = until else { return Some((reply, cred, request)) };
     match until {
         Until::Left(id) => recall(&mut turn.effects, &mut alloc.prefill, id),

@@ -4,8 +4,9 @@
 //! has gone back to the node. So jobs that need just what a short job has are handed over while it runs. They form a
 //! line: the executor begins each of them as soon as nothing is left of the one before, without asking.
 //!
-//! To everybody else such a job waits in SCHED: it gets the resources of the job before it, its *holder*, when these are
-//! freed, by the same events as any other job. Until then its own events wait. An event that comes, a job that goes
+//! Users and plugins see that such a job waits in SCHED. When the job that runs, the *holder*, frees its resources, the
+//! first job of the line gets them, by the same events as any other job. Until then the events of the line's jobs wait. An
+//! event that comes, a job that goes
 //! first, a change of nodes, and a request about its jobspec, its queue or the plugins make the engine *recall* the job:
 //! what then happens to it depends on whether the executor has begun it.
 //!
@@ -242,7 +243,7 @@ fn next(turn: &Turn, jobs: &Jobs, alloc: &Allocation, holder: JobId) -> Next {
     resources.map_or(Next::Unfit, |resources| Next::Job { place, resources })
 }
 
-/// Whether other jobs can wait behind this one: it may end soon, and nobody retains its resources then.
+/// Whether other jobs can wait behind this one: it may end soon, and no plugin can retain its resources.
 fn can_hold(record: &Record, now: f64) -> bool {
     let since = record.job.kept().times.run();
     since.is_some_and(|since| now - since.as_secs() < LONGEST)
@@ -254,7 +255,7 @@ fn can_hold(record: &Record, now: f64) -> bool {
         && record.subscribers.is_empty()
 }
 
-/// Whether nobody has to be asked before this job starts, or is told of each of its events.
+/// Whether a job can wait behind another one: no plugin follows its events or owns one of its dependencies.
 fn can_wait(record: &Record) -> bool {
     record.job.state() == State::Sched
         && record.is_idle()

@@ -36,7 +36,7 @@ impl<F: Flux> Adapter<F> {
                     self.log(Level::Warning, &format!("{name}: request to {topic}: {errno}"));
                 }
             }
-            // Nobody would see the value.
+            // A lookup without an answer has no effect.
             RpcCommand::Request { request: RpcRequest::Kvs { .. }, .. } => {}
             RpcCommand::Cancel { key } => {
                 let dropped = self.open.borrow_mut().rpcs.0.remove(&key);

@@ -239,8 +239,8 @@ pub(super) struct World {
 /// Responses to requests of plugins. A service may answer from anywhere.
 type Responses = Arc<Mutex<VecDeque<(RpcKey, Result<Value, ServiceError>)>>>;
 
-/// Whose requests they are isn't known here: the adapter drops those of a removed plugin by their keys.
-const NOBODY: PluginKey = PluginKey(0);
+/// The plugin of all requests: the adapter itself drops those of a removed plugin, by their keys.
+const ANY_PLUGIN: PluginKey = PluginKey(0);
 
 impl World {
     /// Takes the oldest response that the adapter doesn't have yet.
@@ -375,19 +375,19 @@ impl Flux for Rc<World> {
             responses.lock().unwrap_or_else(PoisonError::into_inner).push_back((key, response));
         });
         let send = RpcCommand::Request { key, request: request.clone(), answer: Some(answer) };
-        self.services.follow(NOBODY, send, |key| self.kvs.borrow().get(key).cloned());
+        self.services.follow(ANY_PLUGIN, send, |key| self.kvs.borrow().get(key).cloned());
         Ok(())
     }
 
     fn cancel(&self, key: RpcKey) {
-        self.services.follow(NOBODY, RpcCommand::Cancel { key }, |_| None);
+        self.services.follow(ANY_PLUGIN, RpcCommand::Cancel { key }, |_| None);
     }
 
     fn send_no_response(&self, topic: &str, payload: &Value) -> Result<(), Errno> {
         let (topic, payload) = (topic.to_owned(), payload.clone());
         let request = RpcRequest::Service { topic, payload };
         let send = RpcCommand::Request { key: RpcKey(0), request, answer: None };
-        self.services.follow(NOBODY, send, |_| None);
+        self.services.follow(ANY_PLUGIN, send, |_| None);
         Ok(())
     }
 

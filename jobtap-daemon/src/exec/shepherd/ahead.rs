@@ -103,7 +103,7 @@ impl Shepherd {
         self.ahead.clear().for_each(|id| self.claims.forget(id));
     }
 
-    /// Begins the job that comes after this one, of which nothing is left.
+    /// Begins the job that waits for the end of this one.
     pub(super) fn begin_after(&mut self, id: JobId) {
         if let Some(start) = self.ahead.take_after(id) {
             self.start_or_attach(*start);

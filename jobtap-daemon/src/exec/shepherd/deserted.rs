@@ -1,7 +1,7 @@
 //! Whether a pipe can be used without waiting for the processes at its other end.
 //!
 //! While a process moves data between a pipe and another file with splice(2), and waits for the other file, Linux keeps
-//! the pipe locked. Whoever else reads or writes the pipe, or closes the last copy of one of its ends, waits until the
+//! the pipe locked. Any other process that reads or writes the pipe, or closes the last copy of an end, waits until that
 //! process is done, which can't be interrupted, even if the pipe is non-blocking. Only poll(2) never waits.
 //!
 //! Once all copies of the other end are closed, no task can lock the pipe. Most streams end without any data, and are

@@ -195,3 +195,28 @@ fn a_job_that_a_dead_shepherd_had_begun_by_itself_is_not_started_again() {
     [1, 2].into_iter().for_each(|id| second.ack(id));
     second.end();
 }
+
+/// The report that the job has begun is still gathered with others when its shepherd dies.
+#[test]
+fn a_job_that_kills_its_shepherd_as_soon_as_it_begins_runs_once() {
+    let site = Site::new();
+    let manager = site.manager();
+    let ready = site.fifo("ready");
+    let shell_options = serde_json::json!({"input": {"stdin": {"type": "service"}}});
+    let first = site.job(1, 1, "echo $PPID >ready; cat");
+    manager.executor.start(StartJob { shell_options, ..first });
+    let shepherd = parent(&site.read_fifo(&ready));
+    manager.until(1, has_started);
+    let killer = site.job(2, 1, &format!("echo 2 >>runs; kill -9 {shepherd}"));
+    manager.hand_over(StartJob { after: Some(JobId::new(1)), ..killer });
+    // While another one waits, reports are gathered.
+    manager.hand_over(site.after(2, 3));
+    manager.unblock();
+    manager.to_end(1);
+    manager.recall(2);
+    assert_eq!(manager.answer(2), "BEGUN");
+    manager.to_end(2);
+    assert_eq!(site.text("runs"), "2\n");
+    [1, 2].into_iter().for_each(|id| manager.ack(id));
+    manager.end();
+}

@@ -55,11 +55,14 @@ impl Begun {
     }
 
     /// Those of the jobs, by the boot in which they were claimed ahead, that may have begun.
-    pub(super) fn of(&self, ahead: BTreeMap<JobId, String>) -> impl Iterator<Item = JobId> {
-        let may_have_begun = |(id, boot): &(JobId, String)| {
+    pub(super) fn may_have_begun(
+        &self,
+        ahead: BTreeMap<JobId, String>,
+    ) -> impl Iterator<Item = JobId> {
+        let counts = |(id, boot): &(JobId, String)| {
             self.boot.as_ref() != Some(boot) || self.jobs.contains(id)
         };
-        ahead.into_iter().filter(may_have_begun).map(|(id, _)| id)
+        ahead.into_iter().filter(counts).map(|(id, _)| id)
     }
 
     /// Adds jobs that begin now.
@@ -134,11 +137,14 @@ mod tests {
         let later = Begun::open(&at).unwrap();
         let all = [1, 3, 5, 0xabc].map(JobId::new).to_vec();
         let ahead = |boot: &str| all.iter().map(|id| (*id, boot.to_owned())).collect();
-        assert!(later.of(ahead(later.boot().unwrap())).eq(ids));
-        assert!(later.of(ahead("another boot")).eq(all.iter().copied()), "the host went down");
+        assert!(later.may_have_begun(ahead(later.boot().unwrap())).eq(ids));
+        assert!(
+            later.may_have_begun(ahead("another boot")).eq(all.iter().copied()),
+            "the host went down"
+        );
         begun.clear(&at).unwrap();
         let later = Begun::open(&at).unwrap();
-        assert_eq!(later.of(ahead(later.boot().unwrap())).count(), 0);
+        assert_eq!(later.may_have_begun(ahead(later.boot().unwrap())).count(), 0);
     }
 
     proptest! {

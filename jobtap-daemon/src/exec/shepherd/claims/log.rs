@@ -80,7 +80,7 @@ impl ClaimLog {
             Err(Errno::NOENT) => Stored::default(),
             Err(errno) => return Err(errno.into()),
         };
-        claimed.extend(begun.of(ahead));
+        claimed.extend(begun.may_have_begun(ahead));
         let dir = OpenFiles::of_this_process().apart(dir);
         let (ahead, given_back) = (BTreeSet::new(), BTreeSet::new());
         Ok(Self { dir, path, claimed, ahead, given_back, begun, file: None, written: 0 })
@@ -107,7 +107,7 @@ impl ClaimLog {
     /// Fails if the file can't be written or synced.
     pub(super) fn claim_ahead(&mut self, ids: &[JobId]) -> io::Result<()> {
         let ids: Vec<JobId> = ids.iter().filter(|id| !self.claimed.contains(id)).copied().collect();
-        let Some(boot) = self.begun.boot() else { return Ok(()) };
+        let Some(boot) = self.begun.boot().filter(|_| !ids.is_empty()) else { return Ok(()) };
         let line = ahead_line(boot, &ids);
         // Only a rewrite makes the files.
         if self.file.is_none() || self.is_outgrown() {

@@ -75,7 +75,7 @@ enum State {
 /// The input of one task.
 struct TaskInput {
     rank: u32,
-    /// The pipe from which the task reads it.
+    /// The pipe that is the standard input of the task.
     pipe: End<PipeWriter>,
 }
 
