@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::alloc::Allocation;
+use super::arrays::Arrays;
 use super::exec::config::ExecConfig;
 use super::jobs::Jobs;
 use super::jobs::waiters::Waiters;
@@ -25,6 +26,7 @@ pub(super) struct Core {
     pub(super) jobs: Jobs,
     pub(super) plugins: Plugins,
     pub(super) submissions: Submissions,
+    pub(super) arrays: Arrays,
     pub(super) waiters: Waiters,
     pub(super) alloc: Allocation,
     pub(super) exec: ExecConfig,

@@ -110,7 +110,7 @@ pub(in crate::daemon) fn submission(
         (_, false) => RpcError::new(EPERM, error.to_string()),
     })?;
     let signed = signed.unwrap_or_else(|| request::unsigned(cred.userid.as_u32(), text));
-    Ok(Submission { jobspec, signed, urgency, flags })
+    Ok(Submission { jobspec, signed, urgency, flags, elements: None })
 }
 
 /// Returns the refusal of a jobspec that was submitted without validation. One that cannot be read is refused
@@ -186,7 +186,7 @@ mod tests {
         let read = |payload: &str, beside: Option<&str>| {
             let (payload, jobspec) = (payload.to_owned(), beside.map(str::to_owned));
             let request = Submit::decode(Submit::TOPIC, Body { payload, jobspec })?;
-            let Submission { jobspec, signed, urgency, flags } =
+            let Submission { jobspec, signed, urgency, flags, elements: None } =
                 submission(request, OWNER, size::DEFAULT)?;
             Ok::<_, RpcError>((jobspec.value().to_string(), signed, urgency, flags))
         };
