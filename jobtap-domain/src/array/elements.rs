@@ -13,8 +13,12 @@ use crate::resource::Idset;
 
 /// The places in a jobspec in which elements may differ. The others decide about resources, limits and rights, which a
 /// request has once for all elements.
-const PLACES: [&str; 3] =
-    ["/tasks/0/command/", "/attributes/system/shell/options/", "/attributes/system/job/name"];
+const PLACES: [&str; 4] = [
+    "/tasks/0/command/",
+    "/attributes/system/shell/options/",
+    "/attributes/system/job/name",
+    "/attributes/system/cwd",
+];
 
 /// The path of an element's index in its jobspec, where Slurm's plugins and scripts read it.
 const INDEX: &str = "attributes.system.slurm.array_task_id";
@@ -345,7 +349,7 @@ mod tests {
             (
                 json!({"indexes": "0", "places": [{"at": "/resources", "pieces": []}]}),
                 "elements.places: \"/resources\" is the same for all elements: they differ in their command, their \
-                 shell options and their name only",
+                 shell options, their name and their directory only",
             ),
         ] {
             let checked = elements(sent).unwrap().check(&jobspec);
