@@ -80,6 +80,9 @@ pub struct StartJob {
     /// The job's queue, if there are queues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
+    /// The place in a job array, if the job is an element of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub element: Option<Element>,
     /// The allocated resources (R, RFC 20).
     pub resources: serde_json::Value,
     /// The nodes in the order of ranks, with the tasks of each. Tasks are ranked node by node, unless the
@@ -136,6 +139,7 @@ impl StartJob {
             tmpdir: None,
             name: String::new(),
             queue: None,
+            element: None,
             resources: serde_json::Value::Null,
             nodes: Vec::new(),
             part: None,
@@ -148,6 +152,15 @@ impl StartJob {
             takes_output: false,
         }
     }
+}
+
+/// The place of a job in a job array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Element {
+    /// The array's id.
+    pub array: JobId,
+    /// The job's index in it.
+    pub index: u32,
 }
 
 /// What the system knows about a user that jobs run as.

@@ -42,7 +42,7 @@ pub(super) fn parts(stored: &str) -> Option<(u32, &str)> {
 }
 
 /// The value of a key as a reader expects it.
-pub(super) fn shown(name: &str, stored: Vec<u8>) -> Vec<u8> {
+pub(crate) fn shown(name: &str, stored: Vec<u8>) -> Vec<u8> {
     if name != Key::J {
         return stored;
     }

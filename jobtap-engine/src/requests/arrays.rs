@@ -190,13 +190,13 @@ pub(crate) fn elements(
     core: &Core,
     id: JobId,
     indexes: Option<&Idset>,
+    active: bool,
 ) -> Result<Value, RequestError> {
     let array = core.arrays.get(id).ok_or_else(|| RequestError::new(ENOENT, UNKNOWN))?;
-    let all = array.elements().indexes();
-    let wanted = indexes.map(|indexes| all.intersection(indexes));
+    let positions = array.elements().positions_of(indexes.unwrap_or(array.elements().indexes()));
     let mut jobs = Map::new();
-    for index in wanted.as_ref().unwrap_or(all).iter() {
-        if let Some(job) = array.job(index) {
+    for (position, job) in array.jobs_among(&positions, active) {
+        if let Some(index) = array.elements().index(position) {
             jobs.insert(index.to_string(), json!(job));
         }
     }

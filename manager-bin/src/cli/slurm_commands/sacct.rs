@@ -134,7 +134,7 @@ pub(crate) fn run(args: SacctArgs) -> ExitCode {
         let places = places.map(|jobspec| Place::of_jobspec(&jobspec.ok()?));
         let places: HashMap<JobId, Option<Place>> = ids.iter().copied().zip(places).collect();
         report.print(|id| match places.get(&id).copied().flatten() {
-            Some(place) => place.shown(id),
+            Some(place) => place.shown(),
             None => id.as_u64().to_string(),
         })?;
         Ok(0)
