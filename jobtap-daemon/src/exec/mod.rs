@@ -23,6 +23,7 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use jobtap_core::array::Element;
 use jobtap_core::engine::ExecEvent;
 use jobtap_core::job::{JobId, TaskMap};
 use serde::{Deserialize, Serialize};
@@ -152,15 +153,6 @@ impl StartJob {
             takes_output: false,
         }
     }
-}
-
-/// The place of a job in a job array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Element {
-    /// The array's id.
-    pub array: JobId,
-    /// The job's index in it.
-    pub index: u32,
 }
 
 /// What the system knows about a user that jobs run as.

@@ -7,8 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ElementsError, Texts};
-use crate::jobspec::{JobspecError, path};
+use super::{Element, ElementsError, Texts};
+use crate::job::JobId;
+use crate::jobspec::JobspecError;
 use crate::resource::Idset;
 
 /// The places in a jobspec in which elements may differ. The others decide about resources, limits and rights, which a
@@ -20,18 +21,13 @@ const PLACES: [&str; 4] = [
     "/attributes/system/cwd",
 ];
 
-/// The path of an element's index in its jobspec, where Slurm's plugins and scripts read it.
-const INDEX: &str = "attributes.system.slurm.array_task_id";
-
-/// The path of the array's id.
-const ARRAY: &str = "attributes.system.slurm.array_job_id";
-
 /// The elements of a job array.
 ///
 /// Each has an index, which users choose, and a position, from 0 in the order of the indexes.
 ///
 /// ```
 /// use jobtap_core::array::Elements;
+/// use jobtap_core::job::JobId;
 /// use serde_json::json;
 ///
 /// let elements: Elements = serde_json::from_value(json!({
@@ -43,7 +39,7 @@ const ARRAY: &str = "attributes.system.slurm.array_job_id";
 /// assert_eq!((elements.len(), elements.index(2), elements.position(4)), (3, Some(8), Some(1)));
 ///
 /// let mut jobspec = json!({"tasks": [{"command": ["cat", "{}"]}], "attributes": {}});
-/// elements.fill(&mut jobspec, 77, 2)?;
+/// elements.fill(&mut jobspec, JobId::new(77), 2)?;
 /// assert_eq!(jobspec["tasks"][0]["command"], json!(["cat", "file-c.txt"]));
 /// let slurm = &jobspec["attributes"]["system"]["slurm"];
 /// assert_eq!(slurm, &json!({"array_job_id": 77, "array_task_id": 8}));
@@ -285,7 +281,12 @@ impl Elements {
     ///
     /// # Errors
     /// [`JobspecError`] if the jobspec has no room for the element's index.
-    pub fn fill(&self, jobspec: &mut Value, array: u64, position: u32) -> Result<(), JobspecError> {
+    pub fn fill(
+        &self,
+        jobspec: &mut Value,
+        array: JobId,
+        position: u32,
+    ) -> Result<(), JobspecError> {
         for Place { at, pieces } in &self.places {
             if let Some(text) = jobspec.pointer_mut(at) {
                 *text = pieces
@@ -295,8 +296,8 @@ impl Elements {
                     .into();
             }
         }
-        path::set(jobspec, ARRAY, array.into())?;
-        path::set(jobspec, INDEX, self.index(position).into())
+        let index = self.index(position).unwrap_or_default();
+        Element { array, index }.put(jobspec)
     }
 
     fn piece(&self, piece: &Piece, position: u32) -> String {
@@ -367,7 +368,7 @@ mod tests {
             "places": [{"at": "/tasks/0/command/0", "pieces": [0, "/", 0]}],
         }));
         let mut jobspec = json!({"tasks": [{"command": [""]}], "attributes": {}});
-        counted.unwrap().fill(&mut jobspec, 1, 1).unwrap();
+        counted.unwrap().fill(&mut jobspec, JobId::new(1), 1).unwrap();
         assert_eq!(jobspec["tasks"][0]["command"][0], "11/11");
     }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::log::{ArrayEvent, ArrayLogError, Changed, Changes, Submit};
 use crate::api::{Cred, ReplyTo};
-use crate::array::Elements;
+use crate::array::{Elements, Progress};
 use crate::eventlog::{EventEntry, decode_log};
 use crate::job::{Flags, JobId, JobResult, State, Timestamp, Uid, Urgency};
 use crate::jobs::{Jobs, Record};
@@ -325,10 +325,12 @@ impl Array {
             self.entries.push(ArrayEvent::Submit(submit).entry(now));
             self.t_submit = now;
         }
-        self.refusal = None;
-        self.at_gates = self.at_gates.saturating_sub(1);
+        // A job that takes the place of an active one was not made here.
+        if self.active.insert(position) {
+            self.refusal = None;
+            self.at_gates = self.at_gates.saturating_sub(1);
+        }
         self.pending.insert(position);
-        self.active.insert(position);
         self.note_job(position, job);
         self.made.insert(position, job);
         is_first
@@ -503,6 +505,19 @@ impl Array {
             () if !ended.timeout.is_empty() => JobResult::Timeout,
             () if !ended.canceled.is_empty() || !ended.dropped.is_empty() => JobResult::Canceled,
             () => JobResult::Completed,
+        }
+    }
+
+    /// How far the elements have come, as plugins see it.
+    pub(crate) fn progress(&self) -> Progress {
+        let ended = &self.ended;
+        let failed = [&ended.failed, &ended.canceled, &ended.timeout, &ended.dropped];
+        Progress {
+            userid: self.userid,
+            waiting: self.waiting.len() + self.at_gates,
+            active: self.active.len(),
+            completed: ended.completed.len(),
+            failed: failed.iter().map(|positions| positions.len()).sum(),
         }
     }
 

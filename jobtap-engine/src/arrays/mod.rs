@@ -178,6 +178,16 @@ impl Arrays {
         is_first.then_some(id)
     }
 
+    /// Notes that a job takes the place of one that is submitted again, before that one ends.
+    pub(crate) fn replace(&mut self, now: Timestamp, old: JobId, new: JobId) {
+        let Some((id, position)) = self.active.remove(&old) else { return };
+        if let Some(array) = self.by_id.get_mut(&id) {
+            self.active.insert(new, (id, position));
+            array.accepted(now, position, new);
+            self.changed.insert(id);
+        }
+    }
+
     /// Notes that a job was refused. Its element waits, or its array was refused by that.
     pub(crate) fn refused(&mut self, now: Timestamp, job: JobId, reason: &str) {
         let Some((id, position)) = self.active.remove(&job) else { return };

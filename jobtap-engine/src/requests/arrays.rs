@@ -6,6 +6,7 @@ use super::jobs::{self, check_exception, check_signal, post_exception, refuse};
 use crate::api::{Cred, RaisedException, ReplyTo, RequestError};
 use crate::arrays::{Array, Arrays};
 use crate::core::Core;
+use crate::dispatch::dependencies;
 use crate::eventlog::Event;
 use crate::exec;
 use crate::host::errno::{EINVAL, ENOENT, EPERM};
@@ -33,14 +34,13 @@ fn own<'a>(
 /// `job-manager.raise` on an array, and `job-manager.array-raise`: an exception on elements, on all of them without
 /// `indexes`. A fatal one drops those that aren't jobs yet.
 pub(super) fn raise(
-    turn: &mut Turn,
-    jobs: &mut Jobs,
-    arrays: &mut Arrays,
+    core: &mut Core,
     cred: Cred,
     id: JobId,
     indexes: Option<&Idset>,
     exception: &RaisedException,
 ) -> Result<Value, RequestError> {
+    let Core { turn, jobs, plugins, arrays, .. } = core;
     let severity = check_exception(exception)?;
     let guests = "guests can only raise exceptions on their own jobs";
     let array = own(arrays, cred, id, guests)?;
@@ -65,6 +65,12 @@ pub(super) fn raise(
     for job in active {
         if jobs.is_accepted(job) {
             post_exception(turn, jobs, cred.userid, job, severity, exception);
+        }
+    }
+    if arrays.get(id).is_some_and(Array::is_over) {
+        // No element is left whose end would tell the jobs that wait for the array.
+        for job in jobs.active_where(|record| record.job.state() == State::Depend) {
+            dependencies::recheck(turn, jobs, plugins, job, None);
         }
     }
     Ok(json!({ "count": count }))

@@ -10,10 +10,10 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
+use jobtap_core::array::Element;
 use jobtap_core::engine::{self, ENVIRONMENT, ExecCommand, ExecStart, Input, JobLog};
 use jobtap_core::eventlog::Name;
 use jobtap_core::job::{Encoding, JobId, TaskMap, Uid};
-use jobtap_core::jobspec::Jobspec;
 use jobtap_core::resource::{Idset, ResourceSet};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -26,9 +26,7 @@ use self::host_limits::HostLimits;
 use self::task_processes::TaskProcesses;
 use super::engine::EngineHandle;
 use super::records::Records;
-use crate::exec::{
-    Account, Element, Executor, JobCommand, KillPolicy, Seen, StartJob, TaskProcess,
-};
+use crate::exec::{Account, Executor, JobCommand, KillPolicy, Seen, StartJob, TaskProcess};
 use crate::rpc::RpcError;
 use crate::rpc::errno::{EHOSTUNREACH, EINVAL, ENOENT};
 use crate::rpc::uri;
@@ -324,7 +322,7 @@ fn start_job(context: &ExecutionContext, job: ExecStart) -> Result<StartJob, Rpc
     served(&resources, &context.ranks)?;
     let nodes = distribution::nodes(&jobspec, &resources);
     let ntasks = nodes.iter().fold(0, |sum: u32, node| sum.saturating_add(node.ntasks));
-    let element = element(&jobspec);
+    let element = Element::of(jobspec.value());
     let shell_options = jobspec.attribute("system.shell.options").cloned().unwrap_or(Value::Null);
     // Only an executor that already knows the job looks at what is recorded about it.
     let seen = if reattach || context.executor.held().iter().any(|held| held.id == id) {
@@ -407,14 +405,6 @@ fn environment(
         variables.into_iter().filter(|(name, _)| !is_own(name)).collect();
     all.extend(own.into_iter().map(|(name, value)| (name.to_owned(), value)));
     Ok(all)
-}
-
-/// Returns the place in a job array that a jobspec names.
-fn element(jobspec: &Jobspec) -> Option<Element> {
-    let slurm = jobspec.attribute("system.slurm")?;
-    let number = |key: &str| slurm.get(key).and_then(Value::as_u64);
-    let (array, index) = (number("array_job_id")?, number("array_task_id")?);
-    Some(Element { array: JobId::new(array), index: u32::try_from(index).ok()? })
 }
 
 /// Returns the variables that tell a job's tasks their manager, their job and their place in a job array.

@@ -4,8 +4,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use jobtap_core::array::Element;
 use jobtap_core::job::JobId;
-use jobtap_core::jobspec::path;
 use jobtap_core::resource::Idset;
 use serde_json::Value;
 
@@ -20,27 +20,9 @@ use crate::rpc::services::job_manager::{Raise, RaiseElements};
 /// The number of jobs that are asked for at once.
 const AT_ONCE: usize = 256;
 
-/// The place of a job in an array.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cli) struct Place {
-    pub(in crate::cli) array: JobId,
-    pub(in crate::cli) index: u32,
-}
-
-impl Place {
-    /// The place that `attributes.system.slurm` of the jobspec names, if the job is an element of an array.
-    pub(in crate::cli) fn of_jobspec(jobspec: &Value) -> Option<Self> {
-        let number = |key: &str| {
-            path::get(jobspec, &format!("attributes.system.slurm.{key}")).and_then(Value::as_u64)
-        };
-        let (array, index) = (number("array_job_id")?, number("array_task_id")?);
-        Some(Self { array: JobId::new(array), index: index.try_into().ok()? })
-    }
-
-    /// The element in Slurm's form: `7_3`.
-    pub(in crate::cli) fn shown(&self) -> String {
-        format!("{}_{}", self.array.as_u64(), self.index)
-    }
+/// An element in Slurm's form: `7_3`.
+pub(in crate::cli) fn shown(Element { array, index }: Element) -> String {
+    format!("{}_{index}", array.as_u64())
 }
 
 /// What a word of the command line names.
@@ -129,8 +111,8 @@ impl Named {
     }
 
     /// Whether a job with this id, at this place in an array, is meant.
-    pub(in crate::cli) fn means(&self, job: JobId, place: Option<Place>) -> bool {
-        let is_in = |place: Place| place.array == self.id;
+    pub(in crate::cli) fn means(&self, job: JobId, place: Option<Element>) -> bool {
+        let is_in = |place: Element| place.array == self.id;
         match &self.which {
             Which::Whole => job == self.id || place.is_some_and(is_in),
             Which::Elements(indexes) => {
@@ -261,7 +243,7 @@ mod tests {
     fn ids_name_arrays_and_their_elements() {
         let jobspec = json!({"attributes": {"system": {"slurm":
             {"array_job_id": 7, "array_task_id": 3}}}});
-        let third = Place::of_jobspec(&jobspec);
+        let third = Element::of(&jobspec);
         let named = |text: &str| {
             let named: Named = text.parse().unwrap();
             [(JobId::new(9), third), (JobId::new(7), None), (JobId::new(8), None)]

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use jobtap_core::array::Element;
 use jobtap_core::job::{JobId, JobResult, State};
 use jobtap_core::jobspec::path;
 use jobtap_core::resource::Idset;
@@ -10,7 +11,7 @@ use serde_json::Value;
 
 use super::names::variable;
 use crate::cli::accounting;
-use crate::cli::common::arrays::{Place, jobspecs};
+use crate::cli::common::arrays::{jobspecs, shown};
 use crate::cli::common::message::CliError;
 use crate::cli::jobs::row::{DisplayContext, JobRow};
 use crate::client::Client;
@@ -98,7 +99,7 @@ impl JobState {
 pub(super) struct JobLine {
     pub(super) row: JobRow<'static>,
     /// The job's place in an array; that of the first pending element if the line stands for all of them.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<Element>,
     /// The indexes in the array if the line stands for pending elements of it.
     pub(super) pending: Idset,
     /// Whether these elements wait only for others of their array.
@@ -121,8 +122,8 @@ pub(super) async fn lines(client: &Client, jobs: Vec<Value>) -> Result<Vec<JobLi
     let jobspecs = jobspecs.into_iter().map(Result::ok);
     let lines = rows.into_iter().zip(jobspecs).map(|(row, jobspec)| JobLine {
         place: match row.elements().first() {
-            Some(index) => Some(Place { array: row.id, index }),
-            None => jobspec.as_ref().and_then(Place::of_jobspec),
+            Some(index) => Some(Element { array: row.id, index }),
+            None => jobspec.as_ref().and_then(Element::of),
         },
         pending: row.elements(),
         is_throttled: row.is_limited(),
@@ -152,7 +153,7 @@ impl JobLine {
             Some(place) if !self.pending.is_empty() => {
                 format!("{}_[{}]", place.array.as_u64(), self.pending_indexes())
             }
-            Some(place) => place.shown(),
+            Some(place) => shown(place),
             None => self.row.id.as_u64().to_string(),
         }
     }
