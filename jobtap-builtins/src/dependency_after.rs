@@ -112,6 +112,10 @@ impl DependencyAfter {
         if asked_again && job.dependency(&description).is_none() {
             return Ok(());
         }
+        // Elements of an array may have gone without an event: all is judged anew.
+        if let Some(all) = self.waiting.get_mut(&job.id()) {
+            all.extract_if(.., |open| open.description == description).for_each(Open::cancel);
+        }
         let stored = if asked_again { starts.get().or_reject()? } else { Starts::default() };
         let mut judged = Vec::new();
         for condition in conditions {

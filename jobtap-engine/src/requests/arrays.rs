@@ -11,7 +11,7 @@ use crate::eventlog::Event;
 use crate::exec;
 use crate::host::errno::{EINVAL, ENOENT, EPERM};
 use crate::job::{JobId, Reach, State, StateSet, Uid, Urgency};
-use crate::jobs::Jobs;
+use crate::jobs::{Jobs, Record};
 use crate::resource::Idset;
 use crate::turn::Turn;
 
@@ -55,25 +55,28 @@ pub(super) fn raise(
     }
     let positions = all.positions_of(indexes.unwrap_or(all.indexes()));
     let active = array.active_among(&positions);
-    let mut count = active.len();
+    let (count, userid) = (active.len(), array.userid());
+    let mut dropped = 0;
     if severity == 0
         && let Some(array) = arrays.change(id)
     {
         // First, so that none of them takes the place of one that ends.
-        count += array.drop_waiting(&positions);
+        dropped = array.drop_waiting(&positions);
     }
     for job in active {
         if jobs.is_accepted(job) {
             post_exception(turn, jobs, cred.userid, job, severity, exception);
         }
     }
-    if arrays.get(id).is_some_and(Array::is_over) {
-        // No element is left whose end would tell the jobs that wait for the array.
-        for job in jobs.active_where(|record| record.job.state() == State::Depend) {
+    if dropped > 0 {
+        // No event of a job tells those that wait for the array.
+        let may_wait =
+            |record: &Record| record.job.state() == State::Depend && record.job.userid() == userid;
+        for job in jobs.active_where(may_wait) {
             dependencies::recheck(turn, jobs, plugins, job, None);
         }
     }
-    Ok(json!({ "count": count }))
+    Ok(json!({ "count": count + dropped }))
 }
 
 /// `job-manager.raiseall`: on jobs, and on the elements of arrays that aren't jobs yet.

@@ -121,7 +121,7 @@ pub(super) async fn lines(client: &Client, jobs: Vec<Value>) -> Result<Vec<JobLi
     let jobspecs = jobspecs(client, &ids).await;
     let jobspecs = jobspecs.into_iter().map(Result::ok);
     let lines = rows.into_iter().zip(jobspecs).map(|(row, jobspec)| JobLine {
-        place: match row.elements().first() {
+        place: match row.elements().first().or(row.element()) {
             Some(index) => Some(Element { array: row.id, index }),
             None => jobspec.as_ref().and_then(Element::of),
         },

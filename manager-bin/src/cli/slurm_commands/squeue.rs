@@ -215,7 +215,7 @@ fn single(jobs: Vec<Value>) -> Vec<Value> {
     for job in jobs {
         match elements(&job) {
             None => all.push(job),
-            Some(indexes) => all.extend(indexes.iter().map(|index| of_elements(&job, &index))),
+            Some(indexes) => all.extend(indexes.iter().map(|index| of_element(&job, index))),
         }
     }
     all
@@ -226,8 +226,18 @@ fn elements(job: &Value) -> Option<Idset> {
     job.pointer("/array/elements")?.as_str()?.parse().ok()
 }
 
+/// The line of one pending element of an array.
+fn of_element(job: &Value, index: u32) -> Value {
+    let mut line = job.clone();
+    if let Some(array) = line.get_mut("array").and_then(Value::as_object_mut) {
+        array.remove("elements");
+        array.insert("element".to_owned(), index.into());
+    }
+    line
+}
+
 /// The line of an array for these elements alone.
-fn of_elements(job: &Value, indexes: &dyn std::fmt::Display) -> Value {
+fn of_elements(job: &Value, indexes: &Idset) -> Value {
     let mut line = job.clone();
     if let Some(elements) = line.pointer_mut("/array/elements") {
         *elements = indexes.to_string().into();
@@ -573,8 +583,8 @@ mod tests {
         let lines = single(vec![json!({"id": 3}), array]);
         let shown: Vec<String> = lines.iter().map(|line| line.to_string()).collect();
         assert_eq!(shown.len(), 4, "{shown:?}");
-        let elements = lines.iter().filter_map(elements).map(|indexes| indexes.to_string());
-        assert_eq!(elements.collect::<Vec<_>>(), ["1", "2", "9"]);
+        let elements = lines.iter().filter_map(|line| line.pointer("/array/element")?.as_u64());
+        assert_eq!(elements.collect::<Vec<_>>(), [1, 2, 9]);
     }
 
     #[test]

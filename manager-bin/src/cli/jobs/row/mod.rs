@@ -54,6 +54,12 @@ impl JobRow<'_> {
         elements.and_then(Value::as_str).and_then(|text| text.parse().ok()).unwrap_or_default()
     }
 
+    /// The index of a pending element of a job array, if the row stands for it alone.
+    pub(in crate::cli) fn element(&self) -> Option<u32> {
+        let element = self.attributes.get("array")?.get("element")?.as_u64()?;
+        u32::try_from(element).ok()
+    }
+
     /// Whether these elements wait only for others of their array.
     pub(in crate::cli) fn is_limited(&self) -> bool {
         let limited = self.attributes.get("array").and_then(|array| array.get("limited"));
