@@ -65,7 +65,7 @@ pub(crate) fn token_of(userid: u32, jobspec: &str) -> String {
 }
 
 /// The jobspec in such a token; `None` if the text is not a token.
-pub(crate) fn jobspec_of(token: &str) -> Option<String> {
+pub fn jobspec_of(token: &str) -> Option<String> {
     let encoded = token.split('.').nth(1)?;
     String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?).ok()
 }

@@ -277,6 +277,38 @@ impl Elements {
         Ok(())
     }
 
+    /// These elements alone, with what they have in each place. Indexes of others are left out.
+    ///
+    /// ```
+    /// use jobtap_core::array::Elements;
+    ///
+    /// let all: Elements = serde_json::from_str(r#"{"indexes": "0-2", "fields": [["a", "b", "c"]]}"#)?;
+    /// let some = all.only(&"1-7".parse().unwrap());
+    /// let written = serde_json::to_string(&some)?;
+    /// assert_eq!(written, r#"{"indexes":"1-2","fields":[["b","c"]]}"#);
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    #[must_use]
+    pub fn only(&self, indexes: &Idset) -> Self {
+        let positions = self.positions_of(indexes);
+        let of_field = |field: &Field| match field {
+            Field::Texts(texts) => {
+                let text = |position| texts.get(position as usize).unwrap_or_default();
+                Field::Texts(positions.iter().map(text).collect())
+            }
+            Field::Count { from } => {
+                let number = |position: u32| (from + u64::from(position)).to_string();
+                Field::Texts(positions.iter().map(number).collect())
+            }
+        };
+        Self::new(
+            self.indexes.intersection(indexes),
+            self.at_once,
+            self.fields.iter().map(of_field).collect(),
+            self.places.clone(),
+        )
+    }
+
     /// Makes the array's jobspec that of the element at a position. `array` is the array's id.
     ///
     /// # Errors

@@ -440,6 +440,12 @@ impl Array {
         !self.pending.is_empty() || !self.waiting.is_empty()
     }
 
+    /// Whether elements wait only since as many others are active as the submission allows at once.
+    pub(crate) fn is_limited(&self) -> bool {
+        let at_once = self.elements.at_once().map_or(usize::MAX, |most| most.get() as usize);
+        !self.waiting.is_empty() && self.active.len() >= at_once
+    }
+
     /// The state of the element that has gone furthest, or of all if they have ended.
     pub(crate) fn state(&self) -> State {
         match (self.is_over(), self.active.len() > self.pending.len()) {
@@ -479,13 +485,12 @@ impl Array {
             true => self.elements.indexes_at(&self.waiting.union(&self.pending)),
             false => self.elements.indexes().clone(),
         };
-        let at_once = self.elements.at_once().map_or(usize::MAX, |most| most.get() as usize);
         let mut attributes = record.attributes();
         if let Some(map) = attributes.as_object_mut() {
             let array = json!({
                 "elements": shown.to_string(),
                 "count": self.elements.len(),
-                "limited": !self.waiting.is_empty() && self.active.len() >= at_once,
+                "limited": self.is_limited(),
                 "refused": self.refusal.as_ref().map(|refusal| &refusal.reason),
             });
             map.insert("array".to_owned(), array);

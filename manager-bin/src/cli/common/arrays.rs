@@ -9,6 +9,7 @@ use jobtap_core::job::JobId;
 use jobtap_core::resource::Idset;
 use serde_json::Value;
 
+use super::ids::Target;
 use super::indexes::{IndexError, Indexes};
 use super::message::CliError;
 use crate::client::{Client, RpcError};
@@ -179,6 +180,38 @@ impl Named {
             }
         }
         Ok(Some(found))
+    }
+}
+
+/// The one job that a word names, by its id or as an element of an array.
+///
+/// # Errors
+/// The word is no id, there is no such element, or the element isn't a job yet.
+pub(in crate::cli) async fn target(typed: &str, client: &Client) -> Result<Target, CliError> {
+    if !typed.ends_with(']') {
+        return Target::parse(typed);
+    }
+    let named: Named = typed.parse().map_err(CliError::failure)?;
+    if named.indexes().is_some_and(|indexes| indexes.len() != 1) {
+        return Err(CliError::failure(format!("{typed}: name one element")));
+    }
+    let id = named.jobs(client).await?.first().copied();
+    let waits = || CliError::failure(format!("{typed}: it isn't a job yet: its turn has not come"));
+    Ok(Target { id: id.ok_or_else(waits)?, typed: typed.to_owned() })
+}
+
+/// Refuses the id of an array where one job is meant.
+///
+/// # Errors
+/// The id is that of an array.
+pub(in crate::cli) async fn no_array(target: &Target, client: &Client) -> Result<(), CliError> {
+    match client.call(GetArray { id: target.id }).await {
+        Err(_) => Ok(()),
+        Ok(_) => {
+            let typed = &target.typed;
+            let text = format!("{typed} is a job array: name an element, such as {typed}[0]");
+            Err(CliError::failure(text))
+        }
     }
 }
 
