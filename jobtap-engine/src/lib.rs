@@ -212,6 +212,7 @@ impl Engine {
                     requests::handle(core, reply, cred, request);
                 }
             }
+            Input::Allocation(_) => {}
             Input::Exec(event) => {
                 let Core { turn, jobs, alloc, timers, exec, .. } = core;
                 exec::handle_report(turn, jobs, alloc, timers, *exec, event);

@@ -410,6 +410,7 @@ impl Simulator {
                     inputs.push_back(Input::Request { reply, cred, request });
                 }
                 Effect::Reply { .. }
+                | Effect::Allocation(_)
                 | Effect::Publish { .. }
                 | Effect::Announce { .. }
                 | Effect::Respond { .. }

@@ -487,7 +487,7 @@ impl TestManager {
                 Effect::Blocking { command: BlockingCommand::Run(work), .. } => work.run(),
                 // Blocking work runs at once here, so none is left to drop.
                 Effect::Blocking { command: BlockingCommand::DropAll, .. } => {}
-                Effect::Publish { .. } | Effect::Announce { .. } => {}
+                Effect::Publish { .. } | Effect::Announce { .. } | Effect::Allocation(_) => {}
                 Effect::Exec(command) => inputs.extend(self.execution.execute(self.now, command)),
                 Effect::Timer { id, at } if at <= self.now => inputs.push_back(Input::Timer(id)),
                 Effect::Timer { id, at } => {
