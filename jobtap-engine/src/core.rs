@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::alloc::Allocation;
+use super::allocations::Allocations;
 use super::exec::config::ExecConfig;
 use super::jobs::Jobs;
 use super::jobs::waiters::Waiters;
@@ -27,6 +28,7 @@ pub(super) struct Core {
     pub(super) submissions: Submissions,
     pub(super) waiters: Waiters,
     pub(super) alloc: Allocation,
+    pub(super) allocations: Allocations,
     pub(super) exec: ExecConfig,
     pub(super) timers: Timers,
     /// Whether all jobs are restored; only then are resources allocated.

@@ -27,6 +27,8 @@ pub(super) enum Due {
     SlowLines,
     /// Purge inactive jobs beyond the limits.
     Heartbeat,
+    /// Ask plugins which allocations are asked for and given back.
+    AllocationPlan,
     /// Call a plugin.
     Plugin(PluginKey, TimerKey, RemoteWork),
 }

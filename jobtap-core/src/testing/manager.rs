@@ -161,6 +161,8 @@ impl TestManager {
         let mut engine = Engine::new(self.now, setup)?;
         let checkpoint = self.store.checkpoint();
         engine.restore_checkpoint(&checkpoint)?;
+        let restored = engine.restore_allocations(self.store.allocation_log());
+        restored.map_err(|error| ManagerStartError::Stored(error.into()))?;
         let restored = engine.restore_nodes(self.store.resource_log());
         restored.map_err(|error| ManagerStartError::Stored(error.into()))?;
         for (plugin, data) in self.store.instance_data() {

@@ -6,9 +6,11 @@
 //! belong to the instance's resources from the start, and are offline until a node has joined in their place.
 
 mod error;
+mod id;
 mod table;
 mod tables;
 
 pub use error::TableError;
+pub use id::AllocationId;
 pub use table::{OnLoss, OuterEngine, Table};
 pub use tables::Tables;

@@ -9,7 +9,7 @@ mod exec;
 mod request;
 mod writes;
 
-pub use allocation::{AllocationCommand, AllocationEvent, AllocationId};
+pub use allocation::{AllocationCommand, AllocationEvent};
 pub(crate) use effect::Logged;
 pub use effect::{Effect, Effects, Gathered, JobLog, LogLine, Resubmission, TimerId, Write};
 pub use exec::{ExecCommand, ExecEvent, ExecStart};
@@ -18,6 +18,8 @@ pub use request::{
 };
 pub use writes::Writes;
 pub(crate) use writes::append_held_back;
+
+pub use crate::allocation::AllocationId;
 
 use std::error::Error;
 use std::fmt;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::allocation::AllocationId;
 use crate::host::errno::EPERM;
 use crate::job::{JobId, Reach, StateSet, Uid};
 use crate::jobspec::Jobspec;
@@ -150,6 +151,12 @@ pub enum Request {
     Idle,
     /// A request about nodes.
     Nodes(NodeRequest),
+    /// `allocation.release` (owner): gives an allocation of an elastic instance back. One that runs jobs is given back when
+    /// they have ended, and no new ones start there. Response: `{}`.
+    ReleaseAllocation {
+        /// Which one.
+        id: AllocationId,
+    },
     /// A request for a plugin service: answered by one [`Effect::Reply`](super::Effect::Reply), in a
     /// stream after any number of [`Effect::Respond`](super::Effect::Respond).
     Service {

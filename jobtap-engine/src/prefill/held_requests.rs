@@ -70,6 +70,7 @@ impl Until {
             | Request::Wait { .. }
             | Request::Drain
             | Request::Idle
+            | Request::ReleaseAllocation { .. }
             | Request::Service { .. }
             | Request::PluginQuery { .. } => None,
         }

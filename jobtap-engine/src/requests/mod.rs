@@ -33,6 +33,7 @@ use serde_json::json;
 
 pub(super) use self::jobs::post_to_next;
 
+use super::allocations::release;
 use super::api::{Cred, ReplyTo, Request, RequestError};
 use super::core::Core;
 use super::dispatch::shadow;
@@ -62,6 +63,9 @@ pub(super) fn handle(core: &mut Core, reply: ReplyTo, cred: Cred, request: Reque
             return services::request(core, reply, cred, &topic, payload, streaming);
         }
         Request::Nodes(request) => return nodes::handle(core, reply, cred, request),
+        Request::ReleaseAllocation { id } => owner_only(cred).and_then(|()| {
+            release::release(core, id, "its release was asked for").map(|()| json!({}))
+        }),
         Request::Raise { id, exception } => {
             jobs::raise(turn, jobs, cred, id, &exception).map(|()| json!({}))
         }

@@ -7,6 +7,7 @@
 use serde_json::{Value, json};
 
 use crate::alloc::nodes::PlannedMaintenance;
+use crate::allocations;
 use crate::api::{Cred, RequestError};
 use crate::core::Core;
 use crate::dispatch::retention;
@@ -207,6 +208,7 @@ fn why_sched(core: &Core, record: &Record) -> Vec<Value> {
             "kind": "order", "text": text, "ahead": ahead.len(), "first": first,
         }));
     }
+    reasons.extend(allocations::why::reasons(core, record));
     reasons.push(why_resources(core, record));
     reasons
 }

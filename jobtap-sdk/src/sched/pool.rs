@@ -27,6 +27,8 @@ pub struct Pool {
     /// Nodes that are down or excluded.
     out: Idset,
     maintenance: Vec<Maintenance>,
+    /// Until when nodes are there that an outer job manager has lent.
+    ends: Vec<Maintenance>,
     changes: u64,
     /// Counts changes to the set of usable nodes.
     node_changes: u64,
@@ -76,6 +78,7 @@ impl Pool {
             down: Idset::new(),
             out: Idset::new(),
             maintenance: Vec::new(),
+            ends: Vec::new(),
             changes: 0,
             node_changes: 0,
             feasible: RequestSet::default(),
@@ -173,6 +176,28 @@ impl Pool {
     pub fn set_maintenance(&mut self, maintenance: Vec<Maintenance>) {
         self.maintenance = maintenance;
         self.other_nodes();
+    }
+
+    /// Sets when nodes will be gone, in UNIX seconds. A job whose time limit reaches beyond that doesn't start there; one
+    /// without a time limit does.
+    pub fn set_ends(&mut self, ends: impl IntoIterator<Item = (Idset, f64)>) {
+        let endless = |(ranks, from)| Maintenance { ranks, from, to: f64::INFINITY };
+        let ends: Vec<Maintenance> = ends.into_iter().map(endless).collect();
+        if self.ends != ends {
+            self.ends = ends;
+            self.other_nodes();
+        }
+    }
+
+    /// Whether nodes have an end that was [set](Self::set_ends).
+    pub(super) fn has_ends(&self) -> bool {
+        !self.ends.is_empty()
+    }
+
+    /// What keeps a job of this duration (infinite without a time limit) from nodes at some time.
+    fn closures(&self, duration: f64) -> impl Iterator<Item = &Maintenance> {
+        let ends = self.ends.iter().filter(move |_| duration.is_finite());
+        self.maintenance.iter().chain(ends)
     }
 
     /// Must be called when reservations may be different though the same resources are free: the expected end of a
@@ -302,7 +327,7 @@ impl Pool {
     /// The job can't start before the nodes change, and it isn't known when that will be.
     pub fn lacks_nodes(&mut self, jobspec: &Jobspec, now: f64) -> bool {
         let duration = limit(jobspec);
-        let endless = self.maintenance.iter().filter(|m| m.to == f64::INFINITY);
+        let endless = self.closures(duration).filter(|m| m.to == f64::INFINITY);
         let closed = endless.filter(|m| m.concerns(now, duration));
         let closed = closed.fold(Idset::new(), |all, m| all.union(&m.ranks));
         if !closed.is_empty() {
@@ -333,7 +358,7 @@ impl Pool {
     #[must_use]
     pub fn comes_too_near(&self, jobspec: &Jobspec, now: f64) -> Option<f64> {
         let duration = limit(jobspec);
-        let later = self.maintenance.iter().filter(|m| now + duration <= m.from);
+        let later = self.closures(duration).filter(|m| now + duration <= m.from);
         // Rounded up, so that the sum of this and the duration is above `from`: then the maintenance affects the job, and
         // this is after `now`.
         later.map(|m| (m.from.next_up() - duration).next_up()).min_by(f64::total_cmp)
@@ -412,7 +437,7 @@ impl Pool {
         jobspec: &Jobspec,
     ) -> Cow<'a, ResourceSet> {
         let duration = limit(jobspec);
-        let concerned = self.maintenance.iter().filter(|m| m.concerns(start, duration));
+        let concerned = self.closures(duration).filter(|m| m.concerns(start, duration));
         concerned.fold(free, |free, m| Cow::Owned(free.without_ranks(&m.ranks)))
     }
 
