@@ -191,7 +191,10 @@ impl Engine {
             started: false,
         };
         purge::read_limits(&mut core.jobs, &core.config).map_err(StartError::from_error)?;
-        core.alloc.nodes.is_elastic = !core.allocations.tables.is_empty();
+        if !core.allocations.tables.is_empty() {
+            core.alloc.nodes.is_elastic = true;
+            core.alloc.pool.let_hosts_change();
+        }
         let Core { turn, alloc, timers, config, .. } = &mut core;
         node_events::read_config(turn, alloc, timers, config, false)
             .map_err(StartError::from_error)?;

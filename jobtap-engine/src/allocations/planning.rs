@@ -4,9 +4,9 @@
 //! planned for together; when a bound falls, such as the delay after a refusal; and once a minute in any case.
 
 use super::change::Change;
-use super::state::State;
+use super::state::{Ordered, State};
 use super::{Allocations, demand, posting, release};
-use crate::allocation::{AllocationId, Table};
+use crate::allocation::Table;
 use crate::api::{AllocationCommand, Effect, Level, TimerId};
 use crate::core::Core;
 use crate::dispatch::call::{Called, call_one};
@@ -200,15 +200,14 @@ fn next_time(core: &Core) -> Option<Timestamp> {
         let history = allocations.histories.get(&table.name)?;
         history.next_try(now, table.requests_per_hour)
     });
-    let idle = allocations.known.iter().filter_map(|(id, _)| idle_time_ends(allocations, *id));
+    let idle = allocations.known.values().filter_map(|known| idle_time_ends(allocations, known));
     let next = bounds.chain(idle).filter(|at| *at > now).chain([now + AT_LEAST]);
     let next = next.min_by(|a, b| a.as_secs().total_cmp(&b.as_secs()))?;
     Some(if next < now + BETWEEN { now + BETWEEN } else { next })
 }
 
 /// When an allocation has been without a job, or on order, for the idle time of its table.
-fn idle_time_ends(allocations: &Allocations, id: AllocationId) -> Option<Timestamp> {
-    let known = allocations.known.get(&id)?;
+fn idle_time_ends(allocations: &Allocations, known: &Ordered) -> Option<Timestamp> {
     let since = match known.state {
         State::Running { idle_since, .. } => idle_since?,
         State::Asked | State::Waiting { .. } => known.asked,

@@ -391,6 +391,10 @@ fn why_maintenance(core: &Core, record: &Record) -> Value {
         format!("{hosts} {when}{why}")
     });
     let named: Vec<String> = named.take(MAX_NAMED).collect();
+    if named.is_empty() && alloc.nodes.is_elastic {
+        let text = "its time limit reaches beyond the end of the allocations that run";
+        return reason("allocation", text);
+    }
     let text = format!(
         "it could still run when a maintenance begins, so it waits until that is over: {}",
         named.join(", ")

@@ -27,6 +27,8 @@ pub struct Pool {
     /// Nodes that are down or excluded.
     out: Idset,
     maintenance: Vec<Maintenance>,
+    /// Whether a rank is a place in which one host comes after the other.
+    hosts_change: bool,
     /// Until when nodes are there that an outer job manager has lent.
     ends: Vec<Maintenance>,
     changes: u64,
@@ -78,6 +80,7 @@ impl Pool {
             down: Idset::new(),
             out: Idset::new(),
             maintenance: Vec::new(),
+            hosts_change: false,
             ends: Vec::new(),
             changes: 0,
             node_changes: 0,
@@ -176,6 +179,21 @@ impl Pool {
     pub fn set_maintenance(&mut self, maintenance: Vec<Maintenance>) {
         self.maintenance = maintenance;
         self.other_nodes();
+    }
+
+    /// From now on, a rank is a place in which one host comes after the other: what a job has there is its own and is freed
+    /// under whichever name the host of that rank has then.
+    #[doc(hidden)]
+    pub fn let_hosts_change(&mut self) {
+        self.hosts_change = true;
+    }
+
+    /// What a job has, as it is compared with the inventory.
+    fn comparable<'a>(&self, held: &'a ResourceSet) -> Cow<'a, ResourceSet> {
+        match self.hosts_change {
+            true => Cow::Owned(held.without_hosts()),
+            false => Cow::Borrowed(held),
+        }
     }
 
     /// Sets when nodes will be gone, in UNIX seconds. A job whose time limit reaches beyond that doesn't start there; one
@@ -461,7 +479,7 @@ impl Pool {
     /// Allocates the resources of a restored job. Returns false and changes nothing if some of them are
     /// already allocated or not in the inventory.
     pub fn claim(&mut self, held: &ResourceSet) -> bool {
-        if !held.is_subset(&self.unallocated) {
+        if !self.comparable(held).is_subset(&self.unallocated) {
             return false;
         }
         self.take(held);
@@ -478,7 +496,7 @@ impl Pool {
 
     /// Frees the resources of a job.
     pub fn release(&mut self, held: &ResourceSet) {
-        let back = self.inventory.intersection(held);
+        let back = self.inventory.intersection(&self.comparable(held));
         let usable = self.up.is_some().then(|| self.up(&back).into_owned());
         if let (Some(up), Some(usable)) = (&mut self.up, usable) {
             up.union_with(&usable);
