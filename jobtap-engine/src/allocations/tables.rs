@@ -17,7 +17,7 @@ pub(crate) enum TablesError {
     /// The instance has nodes of its own.
     #[error(
         "allocation: an instance with such tables has no nodes but the manager's own host, rank 0, and those of its \
-         allocations; here it has the ranks {0}: remove [resource] config and the like, or the tables"
+         allocations; here it has the ranks {0}: remove resource.config and the like, or the tables"
     )]
     OwnNodes(Idset),
     #[error("allocation: the first table can't be added while the manager runs: start it again")]

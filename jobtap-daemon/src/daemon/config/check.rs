@@ -171,6 +171,28 @@ mod tests {
     }
 
     #[test]
+    fn a_mistake_in_a_table_of_allocations_is_found_at_its_key() {
+        let table = |nodes: u32| json!({"engine": "slurm", "cores": 4, "nodes": nodes});
+        let named = |nodes| {
+            let mut table = table(nodes);
+            table["name"] = json!("other");
+            table
+        };
+        assert_eq!(places(&json!({"allocation": [table(1), named(0)]})), ["allocation[1].nodes"]);
+        assert_eq!(
+            places(&json!({"allocation": [{"engine": "slurm", "core": 4}]})),
+            ["allocation[0].core"]
+        );
+        assert_eq!(places(&json!({"allocation": {"engine": "slurm"}})), ["allocation"]);
+        assert_eq!(check(&json!({"allocation": [table(1), named(2)]}), None), []);
+        let both = json!({
+            "allocation": [table(1)],
+            "resource": {"config": [{"hosts": "a[1-2]", "cores": "0"}], "noverify": true},
+        });
+        assert_eq!(places(&both), ["allocation"]);
+    }
+
+    #[test]
     fn what_changes_jobs_and_has_no_effect_is_warned_of_at_its_key() {
         let config = json!({
             "sched-fluxion-resource": {"match-policy": "lonodex"},
