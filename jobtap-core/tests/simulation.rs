@@ -163,6 +163,7 @@ fn simulator(config: Value, registry: Registry) -> Simulator {
         ticks: Ticks::default(),
         start: None,
         places: 100,
+        queue_wait: Box::new(|| 0.0),
     })
     .unwrap()
 }

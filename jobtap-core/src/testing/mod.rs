@@ -58,6 +58,7 @@ pub use hosts::{HostSetup, TestHost, TestHosts, TestProcesses};
 pub use job::TestJob;
 pub use manager::TestManager;
 pub use outer::OuterJob;
+pub(crate) use outer::OuterManager;
 pub use refused::{ManagerStartError, Refused, RunError};
 pub use requests::TestStream;
 pub use services::{SentRequest, TestServices};

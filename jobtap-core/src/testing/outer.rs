@@ -23,6 +23,21 @@ pub(crate) struct OuterManager {
     taken: Vec<(AllocationId, Timestamp)>,
     /// The number of hosts that have joined.
     hosts: u64,
+    /// What ended allocations have had.
+    used: OuterUse,
+}
+
+/// What allocations have had, in sums.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OuterUse {
+    /// How many were taken.
+    pub(crate) asked: u64,
+    /// How many have started.
+    pub(crate) started: u64,
+    /// How long these had waited, in seconds.
+    pub(crate) waited: f64,
+    /// How many seconds nodes were there, by table.
+    pub(crate) node_seconds: BTreeMap<String, f64>,
 }
 
 /// An allocation as the outer job manager has it.
@@ -52,6 +67,7 @@ impl Default for OuterManager {
             refusal: None,
             taken: Vec::new(),
             hosts: 0,
+            used: OuterUse::default(),
         }
     }
 }
@@ -78,6 +94,7 @@ impl OuterManager {
                     return vec![AllocationEvent::Refused { id, reason: reason.clone() }];
                 }
                 self.taken.push((id, now));
+                self.used.asked += 1;
                 let wait = (self.wait)();
                 let starts_at = wait.is_finite().then(|| now + wait);
                 let (since, is_running, hosts) = (now, false, Vec::new());
@@ -98,7 +115,7 @@ impl OuterManager {
                 false => vec![AllocationEvent::Ended { id, reason: "gone".to_owned() }],
             },
             AllocationCommand::End { id, .. } => {
-                self.jobs.remove(&id);
+                self.remove(now, id);
                 vec![AllocationEvent::Ended { id, reason: "CANCELLED".to_owned() }]
             }
         }
@@ -128,17 +145,40 @@ impl OuterManager {
             return Vec::new();
         };
         (job.starts_at, job.is_running) = (Some(now), true);
+        self.used.started += 1;
+        self.used.waited += now - job.since;
         let first = self.hosts;
         self.hosts += job.ranks.len() as u64;
         job.hosts = (first..self.hosts).map(|host| format!("n{host}")).collect();
         self.report(id)
     }
 
-    fn end(&mut self, id: AllocationId, reason: &str) -> Vec<AllocationEvent> {
-        match self.jobs.remove(&id) {
-            Some(_) => vec![AllocationEvent::Ended { id, reason: reason.to_owned() }],
-            None => Vec::new(),
+    fn end(&mut self, now: Timestamp, id: AllocationId, reason: &str) -> Vec<AllocationEvent> {
+        match self.remove(now, id) {
+            true => vec![AllocationEvent::Ended { id, reason: reason.to_owned() }],
+            false => Vec::new(),
         }
+    }
+
+    /// Removes an allocation; returns whether there was one.
+    fn remove(&mut self, now: Timestamp, id: AllocationId) -> bool {
+        let Some(job) = self.jobs.remove(&id) else { return false };
+        *self.used.node_seconds.entry(job.table.clone()).or_default() += job.node_seconds(now);
+        true
+    }
+
+    /// From now on, a new allocation waits as long as `wait` says, in seconds.
+    pub(crate) fn let_wait(&mut self, wait: impl FnMut() -> f64 + 'static) {
+        self.wait = Box::new(wait);
+    }
+
+    /// What allocations have had up to now.
+    pub(crate) fn used(&self, now: Timestamp) -> OuterUse {
+        let mut used = self.used.clone();
+        for job in self.jobs.values() {
+            *used.node_seconds.entry(job.table.clone()).or_default() += job.node_seconds(now);
+        }
+        used
     }
 
     /// When an allocation next starts or ends by itself.
@@ -152,7 +192,7 @@ impl OuterManager {
         let due =
             |(_, job): &(&AllocationId, &OuterJob)| job.next_time().is_some_and(|at| at <= now);
         match self.jobs.iter().find(due).map(|(id, job)| (*id, job.is_running)) {
-            Some((id, true)) => self.end(id, "TIMEOUT"),
+            Some((id, true)) => self.end(now, id, "TIMEOUT"),
             Some((id, false)) => self.start(now, id),
             None => Vec::new(),
         }
@@ -163,6 +203,12 @@ impl OuterJob {
     /// When it ends, if it runs and has a time limit.
     fn ends_at(&self) -> Option<Timestamp> {
         Some(self.starts_at? + self.time_limit?).filter(|_| self.is_running)
+    }
+
+    /// How many seconds its nodes have been there, in sum.
+    fn node_seconds(&self, now: Timestamp) -> f64 {
+        let since = self.starts_at.filter(|_| self.is_running);
+        since.map_or(0.0, |since| (now - since) * self.ranks.len() as f64)
     }
 
     fn next_time(&self) -> Option<Timestamp> {
@@ -207,7 +253,7 @@ impl TestManager {
     /// From now on, a new allocation waits for so many seconds; if they are infinite, until
     /// [`start_allocation`](Self::start_allocation).
     pub fn let_allocations_wait(&mut self, seconds: f64) {
-        self.outer.wait = Box::new(move || seconds);
+        self.outer.let_wait(move || seconds);
     }
 
     /// From now on, the outer job manager takes requests and doesn't say so, until
@@ -236,7 +282,8 @@ impl TestManager {
 
     /// Ends an allocation outside, as its time limit or an administrator does.
     pub fn end_allocation(&mut self, id: AllocationId, reason: &str) {
-        self.tell(|outer| outer.end(id, reason));
+        let now = self.now();
+        self.tell(|outer| outer.end(now, id, reason));
     }
 
     /// Lets the outer job manager report an event, even if it contradicts what has happened.

@@ -101,6 +101,13 @@ impl Tables {
         self.list.iter().fold(Idset::new(), |ranks, table| ranks.union(&table.ranks()))
     }
 
+    /// The cores of all nodes of the tables.
+    #[must_use]
+    pub fn ncores(&self) -> usize {
+        let cores = |table: &Table| table.ranks().len() * table.cores as usize;
+        self.list.iter().map(cores).sum()
+    }
+
     /// The resources of the instance: those of rank 0 in `own`, and those that the tables add. `hosts` has the names of the
     /// hosts that have joined, by rank; the others have [placeholders](Table::placeholder).
     ///

@@ -127,6 +127,7 @@ fn plugins_of(config: &Value, directory: Option<&Path>) -> Result<Vec<String>, E
         ticks: Ticks::default(),
         start: None,
         places: 0,
+        queue_wait: Box::new(|| 0.0),
     };
     let simulator = Simulator::new(setup)?;
     let names = simulator.engine().plugins().into_iter().map(|plugin| plugin.name);
