@@ -95,7 +95,7 @@ asynchronous! {
     ConfUpdate SlurmJobSubmit JobCreate JobValidate JobDependency JobNew JobStateDepend JobStatePriority
     JobStateSched JobStateRun SlurmPrologSlurmctld SlurmProlog JobStateCleanup SlurmEpilogSlurmctld SlurmEpilog JobStateInactive JobState JobEvent JobEventAlloc
     JobEventFinish JobEventFree JobEventClean JobEventAny JobPriorityGet SlurmJobModify JobUpdateKey JobUpdate JobInactiveAdd
-    JobDestroy JobInactiveRemove JobAny PluginQuery Unload
+    JobDestroy JobInactiveRemove JobAny AllocationPlan PluginQuery Unload
 }
 
 /// Every topic. The family of events is followed by its members that are topics of their own.

@@ -48,7 +48,7 @@ pub enum TableError {
     },
     /// A duration can't be read, or isn't a finite time above zero.
     #[error("{key}: {reason}")]
-    Duration {
+    NoDuration {
         /// The key.
         key: String,
         /// What is wrong.

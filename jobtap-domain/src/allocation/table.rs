@@ -288,7 +288,7 @@ impl Keys<'_> {
         let time = match self.table.get(key) {
             Some(Value::String(text)) => Some(
                 text.parse::<Fsd>()
-                    .map_err(|reason| TableError::Duration { key: self.path(key), reason })?,
+                    .map_err(|reason| TableError::NoDuration { key: self.path(key), reason })?,
             ),
             _ => self.get::<Fsd>(key)?,
         };
