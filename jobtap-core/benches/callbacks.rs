@@ -99,7 +99,8 @@ fn engine(plugins: &[&'static PluginDescriptor]) -> (Engine, JobId) {
     let mut engine = Engine::new(now, setup).unwrap();
     engine.start(now);
     let jobspec = JobspecBuilder::new(["true"]).build().unwrap();
-    let submission = Submission { jobspec, signed: "{}".to_owned(), urgency: 16, flags: 0 };
+    let submission =
+        Submission { jobspec, signed: "{}".to_owned(), urgency: 16, flags: 0, elements: None };
     let request = Request::Submit(Box::new(submission));
     let cred = Cred { userid: owner, owner: true };
     let effects = engine.handle(now, Input::Request { reply: ReplyTo(0), cred, request });

@@ -5,6 +5,7 @@
 //! engine alone; they are hidden from the documentation.
 
 pub mod allocation;
+pub mod array;
 pub mod eventlog;
 pub mod job;
 pub mod jobspec;

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::alloc::Allocation;
 use super::allocations::Allocations;
+use super::arrays::Arrays;
 use super::exec::config::ExecConfig;
 use super::jobs::Jobs;
 use super::jobs::waiters::Waiters;
@@ -26,6 +27,7 @@ pub(super) struct Core {
     pub(super) jobs: Jobs,
     pub(super) plugins: Plugins,
     pub(super) submissions: Submissions,
+    pub(super) arrays: Arrays,
     pub(super) waiters: Waiters,
     pub(super) alloc: Allocation,
     pub(super) allocations: Allocations,

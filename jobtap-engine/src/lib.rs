@@ -20,6 +20,7 @@
 //! | `alloc` | queues, resources and nodes |
 //! | `exec` | starting and ending jobs outside, and simulated ones |
 //! | `plugins` | the loaded plugins, and what is open with them |
+//! | `arrays` | job arrays, and how their elements become jobs |
 //! | `submissions` | what is checked before any plugin sees a submission, and who waits for the answer |
 //! | `core` | the parts side by side |
 //! | `dispatch` | how the handlers of plugins and shadows are called, and what follows from what they ask for |
@@ -42,6 +43,7 @@ mod agenda;
 mod alloc;
 mod allocations;
 mod api;
+mod arrays;
 mod clock;
 mod core;
 mod dispatch;
@@ -64,8 +66,8 @@ mod turn;
 
 // What the engine is built on, by the names that it has for authors.
 use jobtap_sdk::{
-    allocation, eventlog, host, job, jobspec, json_text, json_type, kept, plugin, queue, resource,
-    sched, settings, slurm, suggest, topic,
+    allocation, array, eventlog, host, job, jobspec, json_text, json_type, kept, plugin, queue,
+    resource, sched, settings, slurm, suggest, topic,
 };
 
 use std::path::PathBuf;
@@ -78,6 +80,7 @@ pub use alloc::nodes::RESOURCE_LOG;
 pub use alloc::retained::{RETAINED, RetainedError};
 pub use allocations::{ALLOCATION_LOG, AllocationLogError};
 pub use api::*;
+pub use arrays::{ARRAY, ArrayKey, ArrayLogError};
 pub use dispatch::{INSTANCE_DATA, PluginStatus, ShadowDifference, ShadowReport, ShadowUser};
 pub use exec::{ExecConfigError, end_of_started};
 pub use mirror::{JobNow, Mirror, NotApplied, Obsolete};
@@ -90,12 +93,14 @@ use self::core::Core;
 use crate::host::{HandlerStats, Registry, RemoteSink, Ticks};
 use crate::job::{Job, JobId, State, Timestamp, Uid};
 use crate::queue::Queues;
-use crate::resource::ResourceSet;
+use crate::resource::{Idset, ResourceSet};
 use crate::topic::TopicId;
 use agenda::{Agenda, Cause, Frame, PendingDispatch, Purpose, Work};
 use alloc::Allocation;
 use alloc::alloc_queues::AllocQueues;
 use alloc::{maintenance, node_events, schedule};
+use arrays::Arrays;
+use arrays::make::{self, Filled};
 use clock::Clock;
 use dispatch::{
     chains, commands, dependencies, frames, introduction, loading, priorities, remote, removal,
@@ -183,6 +188,7 @@ impl Engine {
             jobs: Jobs::default(),
             plugins: Plugins::new(registry, remote, ticks),
             submissions: Submissions::new(ingest, host_check),
+            arrays: Arrays::default(),
             waiters: Waiters::default(),
             alloc: Allocation::new(queues, alloc_queues, &resources),
             allocations,
@@ -240,6 +246,7 @@ impl Engine {
             Input::Abandoned(reply) => {
                 core.plugins.abandon(reply);
                 core.waiters.abandon(reply);
+                core.arrays.abandon(reply);
                 core.alloc.nodes.abandon(reply);
             }
         }
@@ -294,6 +301,13 @@ impl Engine {
 
     /// Like [`settle_all`](Self::settle_all), until a part of the work is done.
     fn settle(&mut self) -> Gathered {
+        let gathered = self.settle_part();
+        let Core { turn, arrays, .. } = &mut self.core;
+        arrays.write(&mut turn.effects, turn.clock.now);
+        gathered
+    }
+
+    fn settle_part(&mut self) -> Gathered {
         loop {
             if self.run() == Gathered::Part {
                 return Gathered::Part;
@@ -302,16 +316,25 @@ impl Engine {
                 requests::handle(&mut self.core, reply, cred, request);
                 continue;
             }
+            if self.core.started {
+                match make::fill(&mut self.core) {
+                    Filled::None => {}
+                    Filled::Some => continue,
+                    Filled::Part => return Gathered::Part,
+                }
+            }
             let Core { turn, jobs, alloc, timers, started, .. } = &mut self.core;
             if !*started || !schedule::run(turn, jobs, alloc, timers) {
                 break;
             }
         }
         prefill::follow_schedule(&mut self.core);
+        make::time_refused(&mut self.core);
         allocations::planning::follow(&mut self.core);
-        let Core { turn, jobs, waiters, alloc, .. } = &mut self.core;
-        let counts = &jobs.counts.all;
-        waiters.answer_idle(&mut turn.effects, counts, || alloc.alloc_queues.is_empty());
+        let Core { turn, jobs, waiters, alloc, arrays, .. } = &mut self.core;
+        let (counts, waiting) = (&jobs.counts.all, arrays.waiting());
+        let is_settled = || alloc.alloc_queues.is_empty();
+        waiters.answer_idle(&mut turn.effects, counts, waiting, is_settled);
         jobs.tidy(&mut turn.effects);
         Gathered::All
     }
@@ -397,6 +420,8 @@ impl Engine {
             Due::MaintenanceTooNear => maintenance::has_come_too_near(alloc),
             Due::Heartbeat => purge::heartbeat(core),
             Due::AllocationPlan => allocations::planning::run(core),
+            // Elements are made when the work for the timer is done.
+            Due::RefusedElements => core.arrays.timer_has_fired(),
             Due::SlowLines => prefill::end_slow(turn, alloc, timers),
             Due::Plugin(plugin, _, work) => remote::resume(core, plugin, work),
         }
@@ -448,6 +473,23 @@ impl Engine {
         summary: &str,
     ) -> Result<Option<String>, RestoreError> {
         restart::summary_difference(stored, summary)
+    }
+
+    /// Restores an array from what is stored below its id. To be called before its jobs are restored.
+    ///
+    /// # Errors
+    /// When a part of it can't be read: then it is not known which elements are jobs.
+    pub fn restore_array(
+        &mut self,
+        id: JobId,
+        jobspec: String,
+        elements: &str,
+        eventlog: &str,
+    ) -> Result<(), ArrayLogError> {
+        let array = arrays::Array::stored(id, jobspec, elements, eventlog)?;
+        self.core.jobs.note_id(id);
+        self.core.arrays.restore(array);
+        Ok(())
     }
 
     /// Restores the data that a plugin stored about the instance, under [`INSTANCE_DATA`] and its name.
@@ -569,7 +611,32 @@ impl Engine {
 
     /// `job-list.job-stats`.
     pub fn job_stats(&self) -> Value {
-        self.core.jobs.counts.to_json(&self.core.alloc.queues)
+        listing::stats(&self.core)
+    }
+
+    /// `job-list.array`: what has become of the elements of an array, as sets of indexes:
+    /// `{"id","userid","urgency","name","queue","t_submit","count","indexes","waiting","pending","running","completed",
+    /// "failed","canceled","timeout","over","refused"}`. `pending` and `running` are numbers of jobs; `refused` is there
+    /// while elements are refused.
+    ///
+    /// # Errors
+    /// ENOENT for an unknown array.
+    pub fn array(&self, id: JobId) -> Result<Value, RequestError> {
+        requests::arrays::array(&self.core, id)
+    }
+
+    /// `job-list.arrays`: `{"arrays":[..]}`, all arrays with elements that aren't jobs yet; of one user, if one is given.
+    pub fn arrays(&self, userid: Option<Uid>) -> Value {
+        requests::arrays::open(&self.core, userid)
+    }
+
+    /// `job-list.elements`: the jobs of these elements of an array, `{"jobs":{"INDEX":ID}}`. Elements that aren't jobs
+    /// yet are left out.
+    ///
+    /// # Errors
+    /// ENOENT for an unknown array.
+    pub fn elements(&self, id: JobId, indexes: Option<&Idset>) -> Result<Value, RequestError> {
+        requests::arrays::elements(&self.core, id, indexes)
     }
 
     /// `job-manager.getinfo`.

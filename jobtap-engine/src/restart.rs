@@ -182,7 +182,8 @@ pub(super) fn restore_checkpoint(
 
 /// Begins work: introduces the restored jobs to the plugins, and continues each of them.
 pub(super) fn start(core: &mut Core) {
-    let Core { turn, jobs, plugins, alloc, allocations, timers, config, started, .. } = &mut *core;
+    let Core { turn, jobs, plugins, alloc, allocations, timers, config, started, arrays, .. } =
+        &mut *core;
     *started = true;
     inventory::take_unjoined_offline(allocations, alloc);
     node_events::start(turn, alloc, timers, config);
@@ -194,6 +195,7 @@ pub(super) fn start(core: &mut Core) {
     }
     retention::resume(turn, plugins, alloc);
     purge::arm_heartbeat(turn, jobs, timers);
+    arrays.count_restored(jobs);
     if stop_at_restart(config) == Ok(true) {
         // Stored now, so that even after a crash the next start is known to be another one.
         queues::checkpoint(&mut turn.effects, jobs, &alloc.queues);

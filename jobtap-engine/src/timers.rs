@@ -25,6 +25,8 @@ pub(super) enum Due {
     MaintenanceTooNear,
     /// Take back the jobs that were handed over behind jobs that run for long.
     SlowLines,
+    /// Try again an element of an array that was refused.
+    RefusedElements,
     /// Purge inactive jobs beyond the limits.
     Heartbeat,
     /// Ask plugins which allocations are asked for and given back.

@@ -65,6 +65,7 @@ fn a_time_must_be_given() {
         signed: String::new(),
         urgency: 16,
         flags: Flags::NOVALIDATE.bits(),
+        elements: None,
     }));
     let stream = m.open_request(TestJob::OWNER.0, request);
     assert_eq!(m.answered(stream).unwrap().map_err(|error| error.text), Err(text.to_owned()));

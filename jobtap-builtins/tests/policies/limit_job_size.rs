@@ -124,6 +124,7 @@ fn limits_refuse_a_jobspec_that_cannot_be_counted() {
             signed: String::new(),
             urgency: 0,
             flags: Flags::NOVALIDATE.bits(),
+            elements: None,
         }));
         let stream = m.open_request(TestJob::OWNER.0, request);
         m.answered(stream).unwrap().map(drop).map_err(|error| error.text)

@@ -231,6 +231,7 @@ impl Simulator {
             signed: String::from("{}"),
             urgency: i64::from(urgency),
             flags: 0,
+            elements: None,
         };
         let reply = ReplyTo(place as u64);
         let (run_time, urgency) = (job.run_time, by_owner.then_some(job.urgency));
@@ -446,6 +447,7 @@ impl Simulator {
                         signed: String::from("{}"),
                         urgency: job.urgency.value().into(),
                         flags: job.flags.bits(),
+                        elements: None,
                     };
                     let reply = ReplyTo(of.map_or(PLANNED, |(place, _)| place));
                     self.unanswered.extend(of);

@@ -10,7 +10,7 @@ use super::refused::Refused;
 use crate::engine::{Cred, ENVIRONMENT, Engine, JobLog, Level};
 use crate::eventlog::EventEntry;
 use crate::job::{Job, JobId, State, Uid};
-use crate::resource::ResourceSet;
+use crate::resource::{Idset, ResourceSet};
 
 impl TestManager {
     /// The job with this id.
@@ -221,6 +221,25 @@ impl TestManager {
         let engine = self.engine().ok_or(Refused::Dead)?;
         let answer = engine.list(&payload)?;
         Ok(answer.get("jobs").and_then(Value::as_array).cloned().unwrap_or_default())
+    }
+
+    /// What has become of the elements of an array, as of [`Engine::array`](crate::engine::Engine::array).
+    ///
+    /// # Panics
+    /// If there is no such array.
+    #[track_caller]
+    pub fn array(&self, id: JobId) -> Value {
+        match self.engine().map(|engine| engine.array(id)) {
+            Some(Ok(array)) => array,
+            Some(Err(error)) => panic!("array {id}: {error}"),
+            None => panic!("array {id}: the manager has crashed"),
+        }
+    }
+
+    /// The job of the element with this index, if it is one.
+    pub fn element(&self, array: JobId, index: u32) -> Option<JobId> {
+        let jobs = self.engine()?.elements(array, Some(&Idset::from(index..=index))).ok()?;
+        jobs.pointer(&format!("/jobs/{index}"))?.as_u64().map(JobId::new)
     }
 
     /// The response of `job-list.job-stats`; null if the manager has crashed.

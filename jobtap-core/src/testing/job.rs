@@ -1,7 +1,10 @@
 //! A job to submit in a test.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
+use crate::array::Elements;
 use crate::engine::{Cred, Submission};
 use crate::job::{Flags, Uid, Urgency};
 use crate::jobspec::{Dependency, Jobspec, JobspecBuilder, JobspecError, path};
@@ -39,6 +42,7 @@ pub struct TestJob {
     urgency: i64,
     user: Uid,
     flags: Flags,
+    elements: Option<Elements>,
 }
 
 impl Default for TestJob {
@@ -60,6 +64,7 @@ impl TestJob {
             urgency: i64::from(Urgency::DEFAULT.value()),
             user: Self::OWNER,
             flags: Flags::NONE,
+            elements: None,
         }
     }
 
@@ -184,6 +189,25 @@ impl TestJob {
         self
     }
 
+    /// Makes it a job array with these elements. The id of the submission is the array's;
+    /// [`TestManager::element`](super::TestManager::element) has those of its jobs.
+    ///
+    /// ```
+    /// use jobtap_core::testing::{TestJob, TestManager};
+    ///
+    /// let mut m = TestManager::new().start();
+    /// let elements = serde_json::from_str(r#"{"indexes": "1-1000"}"#)?;
+    /// let array = m.submit(TestJob::new().run_for(1.0).elements(elements)).unwrap();
+    /// let first = m.element(array, 1).unwrap();
+    /// m.advance(1.0);
+    /// m.assert_state(first, jobtap_core::job::State::Inactive);
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    pub fn elements(mut self, elements: Elements) -> Self {
+        self.elements = Some(elements);
+        self
+    }
+
     /// Adds a dependency, in the form of the command line: `afterok:ID`.
     ///
     /// # Panics
@@ -221,6 +245,7 @@ impl TestJob {
         let cred = Cred { userid: self.user, owner: self.user == Self::OWNER };
         let signed = json!({}).to_string();
         let flags = self.flags.bits();
-        Ok((cred, Submission { jobspec, signed, urgency: self.urgency, flags }))
+        let elements = self.elements.map(Arc::new);
+        Ok((cred, Submission { jobspec, signed, urgency: self.urgency, flags, elements }))
     }
 }

@@ -17,8 +17,8 @@ use super::services::TestServices;
 use super::store::MemoryStore;
 use super::tasks::TestTasks;
 use crate::engine::{
-    Cred, Effect, Effects, Engine, ExecEvent, HostCheck, Input, LogLine, ReadJob, ReplyTo, Request,
-    RequestError, Requester, Setup, Submission, TimerId,
+    ArrayKey, Cred, Effect, Effects, Engine, ExecEvent, HostCheck, Input, LogLine, ReadJob,
+    ReplyTo, Request, RequestError, Requester, Setup, Submission, TimerId,
 };
 use crate::host::{BlockingCommand, Registry, RemoteQueue, RemoteSink, Ticks};
 use crate::job::{JobId, Timestamp, WaitStatus};
@@ -173,6 +173,13 @@ impl TestManager {
         }
         for (key, text) in self.store.retained() {
             let restored = engine.restore_retained(key, text);
+            restored.map_err(|error| ManagerStartError::Stored(error.into()))?;
+        }
+        for id in self.store.arrays() {
+            let text = |key: ArrayKey| self.store.instance(&key.of(id));
+            let jobspec = text(ArrayKey::Jobspec).to_owned();
+            let (elements, eventlog) = (text(ArrayKey::Elements), text(ArrayKey::Eventlog));
+            let restored = engine.restore_array(id, jobspec, elements, eventlog);
             restored.map_err(|error| ManagerStartError::Stored(error.into()))?;
         }
         for stored in self.store.jobs() {
@@ -533,6 +540,7 @@ impl TestManager {
                         signed: json!({}).to_string(),
                         urgency: job.urgency.value().into(),
                         flags: job.flags.bits(),
+                        elements: None,
                     };
                     let submission = Ok(Box::new(submission));
                     let request = Request::Resubmit { of: job.of, submission };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use crate::engine::{
-    ALLOCATION_LOG, INSTANCE_DATA, JobLog, RESOURCE_LOG, RETAINED, StoredJob, Write,
+    ALLOCATION_LOG, ArrayKey, INSTANCE_DATA, JobLog, RESOURCE_LOG, RETAINED, StoredJob, Write,
 };
 use crate::job::JobId;
 
@@ -30,6 +30,11 @@ impl MemoryStore {
                 }
                 Write::Put { id, key, value } => {
                     self.values.insert((id, key.into_owned()), value);
+                }
+                Write::Share { id, key, with } => {
+                    let value = self.instance.get(&with).cloned();
+                    let value = value.expect("the engine shares a key that isn't stored");
+                    self.values.insert((id, key.to_owned()), value);
                 }
                 Write::Accepted { .. } => {}
                 Write::Inactive { id, summary } => {
@@ -100,6 +105,19 @@ impl MemoryStore {
     pub(super) fn retained(&self) -> impl Iterator<Item = (&str, &str)> {
         let pairs = self.instance.iter();
         pairs.filter_map(|(key, text)| Some((key.strip_prefix(RETAINED)?, text.as_str())))
+    }
+
+    /// The value of an instance key.
+    pub(super) fn instance(&self, key: &str) -> &str {
+        self.instance.get(key).map_or("", String::as_str)
+    }
+
+    /// The arrays, in the order of their ids.
+    pub(super) fn arrays(&self) -> Vec<JobId> {
+        let mut ids: Vec<JobId> =
+            self.instance.keys().filter_map(|key| ArrayKey::array_of_log(key)).collect();
+        ids.sort_unstable();
+        ids
     }
 
     /// All jobs by ascending id.

@@ -1,6 +1,7 @@
 //! A job as its users see it: its life by RFC 21, the requests about it, and what is shown of it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, missing_docs)]
 
+mod arrays;
 mod bulk;
 #[path = "../common/mod.rs"]
 mod common;

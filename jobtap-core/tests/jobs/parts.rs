@@ -83,7 +83,8 @@ fn engine() -> Engine {
     engine.start(NOW);
     for _ in 0..=JOBS {
         let jobspec = JobspecBuilder::new(["true"]).build().unwrap();
-        let submission = Submission { jobspec, signed: "{}".to_owned(), urgency: 16, flags: 0 };
+        let submission =
+            Submission { jobspec, signed: "{}".to_owned(), urgency: 16, flags: 0, elements: None };
         engine.handle(NOW, request(Request::Submit(Box::new(submission))));
     }
     engine
@@ -121,8 +122,13 @@ fn new_priorities_of_many_jobs_come_in_parts() {
 fn what_follows_from_an_event_is_not_parted_from_it() {
     let mut engine = engine();
     let submission = JobspecBuilder::new(["true"]).build().unwrap();
-    let submission =
-        Submission { jobspec: submission, signed: "{}".to_owned(), urgency: 16, flags: 0 };
+    let submission = Submission {
+        jobspec: submission,
+        signed: "{}".to_owned(),
+        urgency: 16,
+        flags: 0,
+        elements: None,
+    };
     let effects = engine.handle(NOW, request(Request::Submit(Box::new(submission))));
     let id = effects.after.iter().find_map(|effect| match effect {
         Effect::Reply { result: Ok(answer), .. } => answer.get("id")?.as_u64(),

@@ -97,7 +97,7 @@ mod users {
         let mut submit = |number| {
             let jobspec = JobspecBuilder::new(["true"]).build().unwrap();
             let signed = String::new();
-            let submission = Submission { jobspec, signed, urgency: 16, flags: 0 };
+            let submission = Submission { jobspec, signed, urgency: 16, flags: 0, elements: None };
             let cred = Cred { userid: user, owner: false };
             let request = Request::Submit(Box::new(submission));
             engine.handle(now, Input::Request { reply: ReplyTo(number), cred, request }).after

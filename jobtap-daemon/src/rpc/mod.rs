@@ -17,9 +17,13 @@ use serde_json::Value;
 /// Version of the protocol. Both ends of a connection must have the same one.
 pub const PROTOCOL: u64 = 2;
 
-/// The maximum size of a request without its header, in bytes. A larger one is refused, so that a client can use only a
-/// bounded amount of the manager's memory.
+/// The maximum size of a request without its header, in bytes, unless it submits a job array. A larger one is refused, so
+/// that a client can use only a bounded amount of the manager's memory.
 pub const MAX_REQUEST: usize = 8 << 20;
+
+/// The maximum size of a request that submits a job array, in bytes: room for a million names of files. The manager reads
+/// one such request at a time.
+pub const MAX_ARRAY: usize = 96 << 20;
 
 /// The topic of the first request of a connection, in which the ends compare versions and agree on the
 /// user.

@@ -9,6 +9,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::{MAX_ARRAY, MAX_REQUEST};
+
 /// A request, and with it the service that it is sent to.
 ///
 /// Implemented only by the rows of the table in [`services`](super::services).
@@ -24,8 +26,8 @@ pub trait Service: Serialize + DeserializeOwned + JsonSchema + Send + 'static {
     const ACCESS: Access;
     /// How many responses a request has, and when they come.
     const RESPONSES: Responses;
-    /// Whether a payload may fill a whole message: a job with its files, a configuration.
-    const LARGE: bool;
+    /// How large a request may be.
+    const SIZE: Size;
 
     /// The job that this request is about, if it is about one. Guests of a manager that hides jobs
     /// (`access.private-mode`) may name only their own jobs.
@@ -39,6 +41,28 @@ pub trait Service: Serialize + DeserializeOwned + JsonSchema + Send + 'static {
     /// What the manager's audit log (`admin.eventlog`) records of this request when the owner
     /// sends it. `None` for a request that changes nothing, or whose change is in a job's eventlog.
     fn audited(&self) -> Option<Audited>;
+}
+
+/// How large the requests of a service may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Size {
+    /// A short payload.
+    Normal,
+    /// A whole message: a job with its files, a configuration.
+    Large,
+    /// The elements of a job array.
+    Array,
+}
+
+impl Size {
+    /// The maximum number of bytes without the header.
+    pub const fn most(self) -> usize {
+        match self {
+            Self::Normal => 1 << 20,
+            Self::Large => MAX_REQUEST,
+            Self::Array => MAX_ARRAY,
+        }
+    }
 }
 
 /// Who may call a service. The handler checks what depends on the request, such as a job's owner.

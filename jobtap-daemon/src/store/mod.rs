@@ -23,6 +23,7 @@ pub mod request;
 mod reserve;
 mod rows;
 mod settings;
+pub mod shared;
 mod space;
 #[cfg(test)]
 mod tests;

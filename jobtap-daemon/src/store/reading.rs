@@ -7,7 +7,7 @@ use super::bundle::{Malformed, Pieces, Stored, entries};
 use super::keys::Frequent;
 use super::layout::{BadRow, Rows};
 use super::rows::{self, Row};
-use super::{Key, StoreError, StoredEntry, StoredJob, request};
+use super::{Key, StoreError, StoredEntry, StoredJob, request, shared};
 
 /// The value at a key, see [`Store::get`](super::Store::get).
 pub(super) fn value(stored: &dyn Rows, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
@@ -24,7 +24,17 @@ pub(super) fn value(stored: &dyn Rows, key: &Key) -> Result<Option<Vec<u8>>, Sto
         None => stored.row(&rows::of_value(key))?,
         found => found,
     };
-    Ok(found.map(|stored| request::shown(key.name(), stored)))
+    let Some(found) = found else { return Ok(None) };
+    Ok(resolve(stored, found)?.map(|found| request::shown(key.name(), found)))
+}
+
+/// The value itself; for a reference, that of the key that it names.
+fn resolve(stored: &dyn Rows, value: Vec<u8>) -> Result<Option<Vec<u8>>, StoreError> {
+    match shared::key_of(&value).map(Key::instance) {
+        None => Ok(Some(value)),
+        Some(Ok(key)) => stored.row(&rows::of_value(&key)),
+        Some(Err(_)) => Ok(None),
+    }
 }
 
 /// All records of a log, see [`Store::read_log`](super::Store::read_log).
@@ -108,12 +118,27 @@ pub(super) fn scan_jobs(
     wanted: &dyn Fn(&str) -> bool,
     visit: &mut dyn FnMut(StoredJob) -> ControlFlow<()>,
 ) -> Result<(), StoreError> {
-    let mut scan = JobScan::new(wanted, visit);
+    let mut failed = None;
+    let mut visit = |mut job: StoredJob| {
+        for entry in &mut job.entries {
+            match resolve(stored, std::mem::take(&mut entry.value)) {
+                Ok(value) => {
+                    entry.value = request::shown(&entry.name, value.unwrap_or_default());
+                }
+                Err(error) => {
+                    failed = Some(error);
+                    return ControlFlow::Break(());
+                }
+            }
+        }
+        visit(job)
+    };
+    let mut scan = JobScan::new(wanted, &mut visit);
     stored.each(prefix, &mut |name, value| {
         scan.row(name, value).map_err(|bad| stored.damaged(&bad.to_string()))
     })?;
     let _ = scan.finish();
-    Ok(())
+    failed.map_or(Ok(()), Err)
 }
 
 /// One job, see [`Store::job`](super::Store::job).
@@ -276,9 +301,7 @@ impl Found {
         let entry = |(name, content): (Box<str>, Content)| {
             let name = String::from(name);
             match content {
-                Content::Value(value) => {
-                    StoredEntry { value: request::shown(&name, value), name, next_seq: None }
-                }
+                Content::Value(value) => StoredEntry { name, value, next_seq: None },
                 Content::Log(records) => {
                     let next_seq = records.next_seq();
                     StoredEntry { name, value: records.join(), next_seq }

@@ -177,6 +177,16 @@ pub enum Write {
         /// The text.
         value: String,
     },
+    /// Stores under `job.<id>.<key>` that the value is that of an instance key: the elements of an array share the request
+    /// that has submitted them.
+    Share {
+        /// The job.
+        id: JobId,
+        /// Key below the job's directory: `J`, `environment`.
+        key: &'static str,
+        /// The key that has the value. It is there as long as the job is.
+        with: String,
+    },
     /// Notes that a job was accepted and is active from now on.
     Accepted {
         /// The job.

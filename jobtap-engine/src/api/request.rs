@@ -1,20 +1,39 @@
 //! What clients can ask the engine to do.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::allocation::AllocationId;
+use crate::array::Elements;
 use crate::host::errno::EPERM;
 use crate::job::{JobId, Reach, StateSet, Uid};
 use crate::jobspec::Jobspec;
 use crate::queue::Target;
-use crate::resource::ResourceSet;
+use crate::resource::{Idset, ResourceSet};
 
 /// What a client can ask the engine to do.
 #[derive(Debug)]
 pub enum Request {
-    /// `job-ingest.submit`. Response: `{"id"}`.
+    /// `job-ingest.submit`. Response: `{"id"}`, of the job or of the array.
     Submit(Box<Submission>),
+    /// `job-manager.array-raise`: an exception on elements of an array. A fatal one drops those that aren't jobs yet.
+    /// Response: `{"count"}`.
+    RaiseElements {
+        /// The array.
+        id: JobId,
+        /// The indexes of the elements.
+        indexes: Idset,
+        /// The exception to post.
+        exception: RaisedException,
+    },
+    /// `job-manager.array-wait`: waits until all elements of an array have ended. Response: as of
+    /// [`Engine::array`](crate::Engine::array).
+    WaitArray {
+        /// The array.
+        id: JobId,
+    },
     /// Submits again a job whose prolog has failed, or which its user requeues, as
     /// [`Effect::Resubmit`](super::Effect::Resubmit) asks. The job
     /// was admitted before, so queues and `slurm.job_submit` add nothing to it. Response: `{"id"}`.
@@ -241,6 +260,8 @@ pub struct Submission {
     pub urgency: i64,
     /// Submit flags, checked by the engine.
     pub flags: u32,
+    /// For a job array: its elements, which share all of this.
+    pub elements: Option<Arc<Elements>>,
 }
 
 /// An exception to raise on a job (RFC 21 `exception`).

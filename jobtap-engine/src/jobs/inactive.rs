@@ -41,6 +41,11 @@ impl Inactive {
         self.by_end.last().map(|(end, id)| (time(*end), *id))
     }
 
+    /// When the one became inactive that is inactive for the longest time.
+    pub(crate) fn oldest(&self) -> Option<Timestamp> {
+        self.by_end.first().map(|(end, _)| time(*end))
+    }
+
     /// The job that became inactive before this one, with the time.
     pub(crate) fn before(&self, end: Timestamp, id: JobId) -> Option<(Timestamp, JobId)> {
         let this = (end.as_secs().to_bits(), id);

@@ -227,6 +227,11 @@ impl Jobs {
         Ok(id)
     }
 
+    /// Notes an id that was given before the last restart.
+    pub(super) fn note_id(&mut self, id: JobId) {
+        self.newest_id = self.newest_id.max(Some(id));
+    }
+
     /// Makes new ids greater than all that are known, once all jobs are restored.
     pub(super) fn continue_ids(&mut self) {
         self.ids = IdGenerator::new(self.newest_id);
@@ -363,7 +368,22 @@ impl Jobs {
         key: impl Into<Cow<'static, str>>,
         value: String,
     ) {
-        let write = Write::Put { id, key: key.into(), value };
+        self.write(effects, id, Write::Put { id, key: key.into(), value });
+    }
+
+    /// Stores that a job has under this key what the instance has under another one.
+    pub(super) fn share(
+        &mut self,
+        effects: &mut Effects,
+        id: JobId,
+        key: &'static str,
+        with: String,
+    ) {
+        self.write(effects, id, Write::Share { id, key, with });
+    }
+
+    /// Writes about a job, once it is accepted.
+    fn write(&mut self, effects: &mut Effects, id: JobId, write: Write) {
         match self.get_mut(id).map(|record| &mut record.admission) {
             Some(Admission::Accepted) => effects.writes.push(write),
             Some(Admission::Pending(held_back)) => held_back.writes.push(write),

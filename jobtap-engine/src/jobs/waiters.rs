@@ -126,12 +126,13 @@ impl Waiters {
         self.refuse_excess(effects);
     }
 
-    /// Responds to the `drain` and `idle` requests if there is nothing left to wait for. `is_settled` says whether no
-    /// job waits for resources.
+    /// Responds to the `drain` and `idle` requests if there is nothing left to wait for. `waiting` elements of arrays
+    /// aren't jobs yet; `is_settled` says whether no job waits for resources.
     pub(crate) fn answer_idle(
         &mut self,
         effects: &mut Effects,
         counts: &Counts,
+        waiting: u64,
         is_settled: impl Fn() -> bool,
     ) {
         if self.drain.is_empty() && self.idle.is_empty() {
@@ -139,6 +140,7 @@ impl Waiters {
         }
         let running = counts.count(&[State::Run, State::Cleanup]);
         let pending = counts.count(&[State::New, State::Depend, State::Priority, State::Sched]);
+        let pending = pending + waiting;
         if running > 0 {
             return;
         }

@@ -75,6 +75,11 @@ fn follow(core: &mut Core, id: JobId, entry: &Arc<EventEntry>, applied: &Applied
     // Logged before any plugin sees it, so that the log is in the order of causes.
     core.jobs.append(&mut core.turn.effects, id, JobLog::Main, entry);
     follow_in_parts(&mut core.jobs, &mut core.alloc, id, entry, applied);
+    if let Some(left) = applied.left
+        && let Some(record) = core.jobs.get(id)
+    {
+        core.arrays.follow(record, left);
+    }
     core.turn.agenda.push(Work::Act(id));
     if let Some(left) = applied.left {
         enter_state(&mut core.turn, &core.jobs, &mut core.plugins, id, left, entry);

@@ -4,6 +4,7 @@
 use super::lines::Lines;
 use super::{recall, recall_all};
 use crate::api::{Cred, NodeRequest, ReplyTo, Request};
+use crate::arrays::Arrays;
 use crate::core::Core;
 use crate::job::JobId;
 
@@ -40,7 +41,7 @@ enum Until {
 impl Until {
     /// What a request waits for; `None` if it may come at any time. An event that it posts to a job in a line waits by
     /// itself.
-    fn needed_by(request: &Request) -> Option<Self> {
+    fn needed_by(request: &Request, arrays: &Arrays) -> Option<Self> {
         match request {
             Request::Update { id, .. }
             | Request::Urgency { id, .. }
@@ -51,6 +52,8 @@ impl Until {
             ) => None,
             // Else the end of the first job would begin the next one.
             Request::RaiseAll { dry_run, .. } => (!dry_run).then_some(Self::Dissolved),
+            Request::RaiseElements { .. } => Some(Self::Dissolved),
+            Request::Raise { id, .. } if arrays.get(*id).is_some() => Some(Self::Dissolved),
             Request::QueueStart { .. }
             | Request::Nodes(_)
             | Request::Plugins { .. }
@@ -68,6 +71,7 @@ impl Until {
             | Request::PurgeId { .. }
             | Request::Purge { .. }
             | Request::Wait { .. }
+            | Request::WaitArray { .. }
             | Request::Drain
             | Request::Idle
             | Request::ReleaseAllocation { .. }
@@ -112,8 +116,9 @@ pub(crate) fn admit(
     cred: Cred,
     request: Request,
 ) -> Option<Asked> {
-    let Core { turn, alloc, .. } = core;
-    let until = Until::needed_by(&request).filter(|until| !until.is_over(&alloc.prefill.lines));
+    let Core { turn, alloc, arrays, .. } = core;
+    let until =
+        Until::needed_by(&request, arrays).filter(|until| !until.is_over(&alloc.prefill.lines));
     let Some(until) = until else { return Some((reply, cred, request)) };
     match until {
         Until::Left(id) => recall(&mut turn.effects, &mut alloc.prefill, id),

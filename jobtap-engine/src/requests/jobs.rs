@@ -60,7 +60,7 @@ pub(super) fn raise(
     Ok(())
 }
 
-fn post_exception(
+pub(super) fn post_exception(
     turn: &mut Turn,
     jobs: &mut Jobs,
     userid: Uid,
@@ -252,12 +252,12 @@ pub(super) fn post_urgency(
     Ok(json!({ "old_urgency": old.value() }))
 }
 
-fn check_signal(signum: i64) -> Result<Signal, RequestError> {
+pub(super) fn check_signal(signum: i64) -> Result<Signal, RequestError> {
     Signal::from_number(signum).ok_or_else(|| RequestError::new(EINVAL, "Invalid signal number"))
 }
 
 /// Checks severity and type by RFC 21; returns the severity.
-fn check_exception(exception: &RaisedException) -> Result<u8, RequestError> {
+pub(super) fn check_exception(exception: &RaisedException) -> Result<u8, RequestError> {
     let severity = u8::try_from(exception.severity)
         .ok()
         .filter(|severity| *severity <= 7)

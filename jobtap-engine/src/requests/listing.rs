@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::selection::Selection;
 use crate::api::RequestError;
+use crate::arrays::Array;
 use crate::core::Core;
 use crate::host::errno::ENOENT;
 use crate::job::{JobId, State, Timestamp, Uid, merge_annotations};
@@ -146,6 +147,29 @@ fn order(record: &Record) -> (u8, f64, u64) {
         State::Run | State::Cleanup => (1, latest_first(record.job.kept().times.run()), id),
         State::Inactive => (2, latest_first(record.job.kept().times.inactive()), u64::MAX - id),
         _ => (0, -f64::from(record.job.priority().unwrap_or(0)), id),
+    }
+}
+
+/// `job-list.job-stats`. The elements of arrays that aren't jobs yet count as jobs in SCHED, since they wait as these do.
+pub(crate) fn stats(core: &Core) -> Value {
+    let mut stats = core.jobs.counts.to_json(&core.alloc.queues);
+    for array in core.arrays.open() {
+        count_waiting(&mut stats, array);
+        let queue = array.jobspec().queue();
+        let queues = stats.get_mut("queues").and_then(Value::as_array_mut);
+        let named = |counts: &&mut Value| counts.get("name").and_then(Value::as_str) == queue;
+        if let Some(counts) = queues.and_then(|queues| queues.iter_mut().find(named)) {
+            count_waiting(counts, array);
+        }
+    }
+    stats
+}
+
+fn count_waiting(stats: &mut Value, array: &Array) {
+    for key in ["sched", "total"] {
+        if let Some(count) = stats.pointer_mut(&format!("/job_states/{key}")) {
+            *count = (count.as_u64().unwrap_or(0) + array.waiting() as u64).into();
+        }
     }
 }
 

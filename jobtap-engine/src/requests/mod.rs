@@ -6,6 +6,7 @@
 //! | `slurm` | submissions, updates and urgencies that plugins see in Slurm's terms first |
 //! | `access` | which users may use a queue |
 //! | `update` | a user's change to a jobspec |
+//! | `arrays` | what clients do with arrays, and read about them |
 //! | `jobs` | exceptions, signals, urgency and memos |
 //! | `waiters` | requests that wait until jobs are inactive |
 //! | `purge` | the purge of inactive jobs |
@@ -14,6 +15,7 @@
 //! | `listing`, `selection`, `why` | what clients read about jobs |
 
 mod access;
+pub(super) mod arrays;
 mod jobs;
 pub(super) mod listing;
 pub(super) mod nodes;
@@ -41,7 +43,7 @@ use super::exec::simulated;
 
 /// Handles a request. The response is sent now, or as soon as it can be.
 pub(super) fn handle(core: &mut Core, reply: ReplyTo, cred: Cred, request: Request) {
-    let Core { turn, jobs, timers, waiters, .. } = &mut *core;
+    let Core { turn, jobs, timers, waiters, arrays, .. } = &mut *core;
     let result = match request {
         // Their own parts respond to these, since they may have to wait.
         Request::Submit(submission) => return submit::submit(core, reply, cred, *submission),
@@ -66,11 +68,21 @@ pub(super) fn handle(core: &mut Core, reply: ReplyTo, cred: Cred, request: Reque
         Request::ReleaseAllocation { id } => owner_only(cred).and_then(|()| {
             release::release(core, id, "its release was asked for").map(|()| json!({}))
         }),
+        Request::WaitArray { id } => return arrays::wait(core, reply, cred, id),
+        Request::RaiseElements { id, indexes, exception } => {
+            arrays::raise(turn, jobs, arrays, cred, id, Some(&indexes), &exception)
+        }
+        Request::Raise { id, exception } if arrays.get(id).is_some() => {
+            arrays::raise(turn, jobs, arrays, cred, id, None, &exception)
+        }
         Request::Raise { id, exception } => {
             jobs::raise(turn, jobs, cred, id, &exception).map(|()| json!({}))
         }
         Request::RaiseAll { dry_run, userid, states, exception } => {
-            jobs::raise_all(turn, jobs, cred, dry_run, userid, states, &exception)
+            arrays::raise_all(turn, jobs, arrays, cred, dry_run, userid, states, &exception)
+        }
+        Request::Kill { id, signum, reach } if arrays.get(id).is_some() => {
+            arrays::kill(turn, jobs, arrays, cred, id, signum, reach)
         }
         Request::Kill { id, signum, reach } => {
             jobs::kill(&mut turn.effects, jobs, cred, id, signum, reach).map(|()| json!({}))
@@ -84,6 +96,9 @@ pub(super) fn handle(core: &mut Core, reply: ReplyTo, cred: Cred, request: Reque
         }
         Request::Memo { id, volatile, memo } => {
             jobs::memo(turn, jobs, cred, id, volatile, memo).map(|()| json!({}))
+        }
+        Request::Urgency { id, urgency } if arrays.get(id).is_some() => {
+            arrays::set_urgency(turn, jobs, arrays, cred, id, urgency)
         }
         Request::Urgency { id, urgency } => {
             return jobs::set_urgency(core, reply, cred, id, urgency);

@@ -7,13 +7,15 @@ use super::access;
 use super::slurm::begin;
 use crate::agenda::{Agenda, Cause, Frame, Purpose, Subject, SubmissionStep, Work};
 use crate::api::{Cred, ReplyTo, RequestError, Submission, Write};
+use crate::arrays::{Arrays, make};
 use crate::core::Core;
 use crate::dispatch::{async_work, dependencies, pushing, resubmission, schemes};
 use crate::eventlog::{Event, Submitted};
 use crate::host::errno::{EINVAL, EPERM};
-use crate::job::{Flags, JobId, Urgency};
+use crate::job::{Flags, JobId, Uid, Urgency};
 use crate::jobs::waiters::Waiters;
 use crate::jobs::{Admission, HeldBack, Jobs, Record};
+use crate::jobspec::Jobspec;
 use crate::plugins::Plugins;
 use crate::submissions::ingest;
 use crate::submissions::{Submissions, Submitter};
@@ -78,10 +80,10 @@ pub(super) fn resubmit(
 }
 
 /// A submission whose options have been checked.
-pub(super) struct Checked {
+pub(crate) struct Checked {
     pub(super) submission: Submission,
-    pub(super) urgency: Urgency,
-    pub(super) flags: Flags,
+    pub(crate) urgency: Urgency,
+    pub(crate) flags: Flags,
     /// The environment of the jobspec differs from the submitted one.
     pub(super) new_environment: bool,
     /// The user had access to the queue when the job was first submitted.
@@ -94,22 +96,46 @@ impl Checked {
     }
 }
 
-/// Makes the job, and takes it to the gates of the plugins.
-pub(super) fn take_to_gates(core: &mut Core, submitter: Submitter, cred: Cred, checked: Checked) {
-    let (urgency, flags) = (checked.urgency, checked.flags);
-    let created = create(core, cred, checked);
-    let Core { turn, jobs, submissions, .. } = core;
-    match created {
-        Ok(id) => {
-            submissions.submitters.insert(id, submitter);
-            turn.agenda.push(Work::Submission(id, SubmissionStep::Create));
-            // Posted after, so that it is applied before: the gates see the job's user and urgency.
-            let userid = cred.userid;
-            let submitted = Submitted { userid, urgency, flags, is_versioned: true };
-            jobs.post(turn, id, Event::Submit(submitted));
-        }
-        Err(error) => refused(turn, jobs, submissions, submitter, error),
+/// Makes the job, and takes it to the gates of the plugins; for an array, the job of its first element.
+pub(super) fn take_to_gates(
+    core: &mut Core,
+    submitter: Submitter,
+    cred: Cred,
+    mut checked: Checked,
+) {
+    let begun = match checked.submission.elements.take() {
+        Some(elements) => make::begin(core, submitter, cred, checked, elements),
+        None => begin(core, submitter, cred, checked),
+    };
+    if let Err((submitter, error)) = begun {
+        let Core { turn, jobs, submissions, .. } = core;
+        refused(turn, jobs, submissions, submitter, error);
     }
+}
+
+fn begin(
+    core: &mut Core,
+    submitter: Submitter,
+    cred: Cred,
+    checked: Checked,
+) -> Result<(), (Submitter, RequestError)> {
+    let (urgency, flags) = (checked.urgency, checked.flags);
+    match create(core, cred, checked) {
+        Ok(id) => {
+            core.submissions.submitters.insert(id, submitter);
+            enter(core, id, cred.userid, urgency, flags);
+            Ok(())
+        }
+        Err(error) => Err((submitter, error)),
+    }
+}
+
+/// Takes a new job to the gates.
+pub(crate) fn enter(core: &mut Core, id: JobId, userid: Uid, urgency: Urgency, flags: Flags) {
+    let Core { turn, jobs, .. } = core;
+    turn.agenda.push(Work::Submission(id, SubmissionStep::Create));
+    // Posted after, so that it is applied before: the gates see the job's user and urgency.
+    jobs.post(turn, id, Event::Submit(Submitted { userid, urgency, flags, is_versioned: true }));
 }
 
 /// Tells the submitter that there is no job, and the request that waits for it to replace another one.
@@ -147,6 +173,27 @@ fn check_options(cred: Cred, submission: &Submission) -> Result<(Urgency, Flags)
 
 /// Makes the job, in state NEW. Nothing about it is stored before it is accepted.
 fn create(core: &mut Core, cred: Cred, checked: Checked) -> Result<JobId, RequestError> {
+    let Admitted { jobspec, signed, environment } = admit(core, cred, checked)?;
+    let id = insert(core, jobspec)?;
+    core.jobs.put(&mut core.turn.effects, id, "J", signed);
+    if let Some(environment) = environment {
+        // `J` stays as it was signed.
+        core.jobs.put(&mut core.turn.effects, id, ENVIRONMENT, environment);
+    }
+    Ok(id)
+}
+
+/// A submission that may become a job.
+pub(crate) struct Admitted {
+    /// Completed, and without the environment.
+    pub(crate) jobspec: Jobspec,
+    pub(crate) signed: String,
+    /// The environment, if plugins have changed it.
+    pub(crate) environment: Option<String>,
+}
+
+/// Completes and checks a jobspec before any plugin sees it.
+pub(crate) fn admit(core: &Core, cred: Cred, checked: Checked) -> Result<Admitted, RequestError> {
     let Checked { submission, flags, new_environment, admitted_before, .. } = checked;
     let jobspec = ingest::complete_and_check(
         &core.submissions.ingest,
@@ -158,29 +205,40 @@ fn create(core: &mut Core, cred: Cred, checked: Checked) -> Result<JobId, Reques
     if !admitted_before {
         access::check(core, cred, &jobspec)?;
     }
-    // Whole milliseconds. If the clock is set back the generator goes on from the last id.
-    let elapsed = ((core.turn.clock.now - core.turn.clock.started_at) * 1000.0).max(0.0) as u64;
-    let id = core.jobs.next_id(elapsed).map_err(|error| invalid(error.to_string()))?;
     let environment = new_environment.then(|| {
         let variables = jobspec.environment().cloned().unwrap_or_default();
         Value::Object(variables).to_string()
     });
     // The environment is only in `J`: it is long, and only execution needs it.
     let jobspec = jobspec.into_redacted();
+    Ok(Admitted { jobspec, signed: submission.signed, environment })
+}
+
+/// Adds a job in state NEW, with its jobspec.
+///
+/// # Errors
+/// There are no more ids.
+pub(crate) fn insert(core: &mut Core, jobspec: Jobspec) -> Result<JobId, RequestError> {
+    let id = next_id(core)?;
     let text = jobspec.text().to_owned();
     core.jobs.insert_active(Box::new(Record::submitted(id, jobspec)));
-    core.jobs.put(&mut core.turn.effects, id, "J", submission.signed);
     core.jobs.put(&mut core.turn.effects, id, "jobspec", text);
-    if let Some(environment) = environment {
-        // `J` stays as it was signed.
-        core.jobs.put(&mut core.turn.effects, id, ENVIRONMENT, environment);
-    }
     Ok(id)
+}
+
+/// A new id, of a job or of an array.
+///
+/// # Errors
+/// There are no more ids.
+pub(crate) fn next_id(core: &mut Core) -> Result<JobId, RequestError> {
+    // Whole milliseconds. If the clock is set back the generator goes on from the last id.
+    let elapsed = ((core.turn.clock.now - core.turn.clock.started_at) * 1000.0).max(0.0) as u64;
+    core.jobs.next_id(elapsed).map_err(|error| invalid(error.to_string()))
 }
 
 /// Takes a submission to its next step.
 pub(crate) fn step(core: &mut Core, id: JobId, step: SubmissionStep) {
-    let Core { turn, jobs, plugins, waiters, submissions, .. } = &mut *core;
+    let Core { turn, jobs, plugins, waiters, submissions, arrays, .. } = &mut *core;
     match step {
         SubmissionStep::Create => {
             gate(&mut turn.agenda, plugins, id, TopicId::JobCreate, SubmissionStep::Validate)
@@ -197,13 +255,13 @@ pub(crate) fn step(core: &mut Core, id: JobId, step: SubmissionStep) {
         SubmissionStep::Dependency(index) => ask_dependency(core, id, index),
         SubmissionStep::New if submissions.is_unwanted(id) => {
             let text = resubmission::CANCELED.to_owned();
-            reject(turn, jobs, plugins, submissions, id, text);
+            reject(core, id, text);
         }
         SubmissionStep::New => {
             turn.agenda.push(Work::Submission(id, SubmissionStep::Accept));
             plugins.notify(&mut turn.agenda, TopicId::JobNew, id, Cause::None);
         }
-        SubmissionStep::Accept => accept(turn, jobs, waiters, submissions, id),
+        SubmissionStep::Accept => accept(turn, jobs, waiters, submissions, arrays, id),
     }
 }
 
@@ -212,12 +270,12 @@ fn gate(agenda: &mut Agenda, plugins: &Plugins, id: JobId, topic: TopicId, next:
 }
 
 fn ask_dependency(core: &mut Core, id: JobId, index: usize) {
-    let Core { turn, jobs, plugins, submissions, .. } = core;
+    let Core { turn, jobs, plugins, .. } = &mut *core;
     let Some(record) = jobs.get(id) else {
         return;
     };
     match record.job.kept().jobspec.dependency(index) {
-        Err(error) => reject(turn, jobs, plugins, submissions, id, error.to_string()),
+        Err(error) => reject(core, id, error.to_string()),
         Ok(None) => turn.agenda.push(Work::Submission(id, SubmissionStep::New)),
         Ok(Some(dependency)) => {
             let purpose = Purpose::Gate(SubmissionStep::Dependency(index + 1));
@@ -228,10 +286,10 @@ fn ask_dependency(core: &mut Core, id: JobId, index: usize) {
 
 /// Handles the end of a gate: all of its handlers were called.
 pub(crate) fn finish_gate(core: &mut Core, frame: Frame, next: SubmissionStep) {
-    let Core { turn, jobs, plugins, submissions, .. } = core;
+    let Core { turn, plugins, .. } = &mut *core;
     let id = frame.job;
     if let Some(text) = frame.refusal {
-        return reject(turn, jobs, plugins, submissions, id, text);
+        return reject(core, id, text);
     }
     if !frame.awaited.is_empty() {
         return plugins.suspend(id, frame);
@@ -239,7 +297,7 @@ pub(crate) fn finish_gate(core: &mut Core, frame: Frame, next: SubmissionStep) {
     match &frame.subject {
         Subject::Dependency(dependency) if frame.progress.deciders == 0 => {
             let text = schemes::unsupported(plugins, &dependency.scheme);
-            reject(turn, jobs, plugins, submissions, id, text);
+            reject(core, id, text);
         }
         _ => turn.agenda.push(Work::Submission(id, next)),
     }
@@ -251,11 +309,15 @@ fn accept(
     jobs: &mut Jobs,
     waiters: &mut Waiters,
     submissions: &mut Submissions,
+    arrays: &mut Arrays,
     id: JobId,
 ) {
     let Some(record) = jobs.get_mut(id) else {
         return;
     };
+    // An array is stored before the job of its first element, which shares its keys. Who submits it learns its id.
+    let array = arrays.accepted(&mut turn.effects, turn.clock.now, id);
+    let submitted = array.unwrap_or(id);
     let admission = std::mem::replace(&mut record.admission, Admission::Accepted);
     if let Admission::Pending(held_back) = admission {
         let HeldBack { writes, events } = *held_back;
@@ -271,21 +333,16 @@ fn accept(
         if let Some(of) = replaces {
             resubmission::accepted(turn, jobs, submissions, of, id, messages.clone());
         }
-        turn.effects.reply_with(reply, messages, Ok(json!({ "id": id })));
+        turn.effects.reply_with(reply, messages, Ok(json!({ "id": submitted })));
     }
     jobs.post(turn, id, Event::Validate);
 }
 
 /// Rejects a job: once `job.destroy` has seen it, nothing but the response is left.
-fn reject(
-    turn: &mut Turn,
-    jobs: &mut Jobs,
-    plugins: &Plugins,
-    submissions: &mut Submissions,
-    id: JobId,
-    text: String,
-) {
+fn reject(core: &mut Core, id: JobId, text: String) {
+    let Core { turn, jobs, plugins, submissions, arrays, .. } = core;
     let text = if text.is_empty() { "rejected by plugin".to_owned() } else { text };
+    arrays.refused(turn.clock.now, id, &text);
     if let Some(submitter) = submissions.submitters.remove(&id) {
         refused(turn, jobs, submissions, submitter, invalid(text));
     }

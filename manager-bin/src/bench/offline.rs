@@ -177,7 +177,13 @@ pub(super) fn request(request: Request) -> Input {
 /// The submission of a job.
 pub(super) fn submission(jobspec: Jobspec) -> Input {
     let signed = unsigned(owner().as_u32(), jobspec.value().to_string());
-    request(Request::Submit(Box::new(Submission { jobspec, signed, urgency: 16, flags: 0 })))
+    request(Request::Submit(Box::new(Submission {
+        jobspec,
+        signed,
+        urgency: 16,
+        flags: 0,
+        elements: None,
+    })))
 }
 
 /// The user who runs the benchmark.

@@ -23,7 +23,6 @@ use super::shared::{Http, LIFE, Peer};
 use crate::daemon::engine::EngineHandle;
 use crate::daemon::request_parts::RequestParts;
 use crate::daemon::rights::privacy::Claim;
-use crate::daemon::server::requests::MAX_PAYLOAD;
 use crate::daemon::server::shares::{Charge, Share};
 use crate::daemon::server::source;
 use crate::daemon::services::eventlog::{self, Sink};
@@ -87,8 +86,7 @@ pub(super) async fn call(
     }
     let streaming = wants_stream(request.headers());
     let most = match client {
-        Client::Owner if services::is_large(topic) => MAX_REQUEST,
-        Client::Owner => MAX_PAYLOAD,
+        Client::Owner => services::size(topic).most().min(MAX_REQUEST),
         Client::Reader => CONTENT_OF_READERS,
     };
     let (body, charge) = content(topic, most, request, share).await?;

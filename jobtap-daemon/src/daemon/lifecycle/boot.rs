@@ -325,6 +325,7 @@ fn restored(
     restore::nodes(store, &mut engine, log)?;
     restore::instance_data(store, &mut engine)?;
     restore::kept(store, &mut engine, log)?;
+    restore::arrays(store, &mut engine, log)?;
     restore::all(store, files, &mut engine, log)?;
     if let Some(begun) = ahead {
         engine.use_prefill(&begun);

@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 
 use jobtap_core::engine::{
-    ALLOCATION_LOG, Engine, INSTANCE_DATA, Level, RESOURCE_LOG, RETAINED, Write,
+    ALLOCATION_LOG, ARRAY, ArrayKey, Engine, INSTANCE_DATA, Level, RESOURCE_LOG, RETAINED, Write,
 };
 use jobtap_core::job::{Encoding, JobId};
 use serde_json::Value;
@@ -124,6 +124,25 @@ pub(super) fn kept(store: &dyn Store, engine: &mut Engine, log: &Log) -> Result<
         };
         if let Err(reason) = engine.restore_retained(of, &String::from_utf8_lossy(&text)) {
             log.write(Level::Error, &format!("{key}: no plugin keeps it any more: {reason}"));
+        }
+    }
+    Ok(())
+}
+
+/// Restores the job arrays. The keys of one that can't be restored stay as they are, since its jobs refer to them.
+pub(super) fn arrays(store: &dyn Store, engine: &mut Engine, log: &Log) -> Result<(), StoreError> {
+    for key in store.list(ARRAY)? {
+        let Some(id) = ArrayKey::array_of_log(key.name()) else { continue };
+        let text = |bytes: Option<Vec<u8>>| String::from_utf8(bytes.unwrap_or_default());
+        let value = |key: ArrayKey| -> Result<String, StoreError> {
+            let stored = store.get(&Key::instance(&key.of(id))?)?;
+            Ok(text(stored).unwrap_or_default())
+        };
+        let eventlog = text(store.read_log(&key)?).unwrap_or_default();
+        let (jobspec, elements) = (value(ArrayKey::Jobspec)?, value(ArrayKey::Elements)?);
+        if let Err(reason) = engine.restore_array(id, jobspec, &elements, &eventlog) {
+            let text = format!("array {id}: no more of its elements become jobs: {reason}");
+            log.write(Level::Error, &text);
         }
     }
     Ok(())

@@ -11,13 +11,11 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::shares::{Charge, Share};
-use crate::daemon::services::is_large;
+use crate::daemon::services;
 use crate::rpc::errno::{EMSGSIZE, EPROTO, ETIMEDOUT};
 use crate::rpc::message::{Body, Header, decode};
 use crate::rpc::{HELLO, MAX_REQUEST, PROTOCOL, RpcError};
 
-/// The maximum size of a request without its header, in bytes, unless the service's row says that it may be large.
-pub(in crate::daemon) const MAX_PAYLOAD: usize = 1 << 20;
 /// The maximum size of a header in bytes.
 const MAX_HEADER: usize = 4096;
 /// How long a client may take to send what its header announces, which is charged to its user from then on. As long as
@@ -145,13 +143,13 @@ impl<R: AsyncRead + Unpin> Requests<R> {
         if size <= STEP {
             return Ok(Charge::take_from(&self.short, size).await);
         }
-        if size > MAX_REQUEST {
-            let text = format!("a request of more than {MAX_REQUEST} bytes is refused");
+        let most = services::size(topic).most();
+        if size > most {
+            let text = format!("{topic}: a request of more than {most} bytes is refused");
             return Err(RpcError::new(EMSGSIZE, text));
         }
-        if size > MAX_PAYLOAD && !is_large(topic) {
-            let text = format!("{topic}: a payload of more than {MAX_PAYLOAD} bytes is refused");
-            return Err(RpcError::new(EMSGSIZE, text));
+        if size > MAX_REQUEST {
+            return share.charge_array().await;
         }
         let mut charge = Charge::default();
         share.charge(&mut charge, size.next_multiple_of(STEP)).await?;
@@ -189,6 +187,8 @@ mod tests {
 
     use super::super::shares::Shares;
     use super::*;
+    use crate::rpc::MAX_ARRAY;
+    use crate::rpc::service::Size;
 
     /// Reads the requests in the bytes of a client.
     async fn read(bytes: &[u8]) -> Vec<Result<ReceivedRequest, Refused>> {
@@ -286,17 +286,25 @@ mod tests {
                 "{{\"id\":5,\"topic\":\"{topic}\",\"size\":{size},\"jobspec_size\":{jobspec_size}}}\n"
             )
         };
-        for (size, jobspec_size) in [(MAX_REQUEST, 1), (2, MAX_REQUEST), (usize::MAX, usize::MAX)] {
-            let header = header("job-ingest.submit", size, jobspec_size);
+        let array = ("job-ingest.submit-array", MAX_ARRAY);
+        for ((topic, most), size, jobspec_size) in [
+            (("job-ingest.submit", MAX_REQUEST), MAX_REQUEST, 1),
+            (("job-ingest.submit", MAX_REQUEST), 2, MAX_REQUEST),
+            (("job-ingest.submit", MAX_REQUEST), usize::MAX, usize::MAX),
+            (array, MAX_ARRAY, 1),
+        ] {
+            let header = header(topic, size, jobspec_size);
             let (id, errno, text) = refused(header.as_bytes()).await;
             assert_eq!((id, errno), (5, EMSGSIZE));
-            assert!(text.contains(&MAX_REQUEST.to_string()), "{text}");
+            assert_eq!(text, format!("{topic}: a request of more than {most} bytes is refused"));
         }
-        let (id, errno, text) = refused(header("job-list.list", MAX_PAYLOAD, 1).as_bytes()).await;
+        let (id, errno, text) =
+            refused(header("job-list.list", Size::Normal.most(), 1).as_bytes()).await;
         assert_eq!((id, errno), (5, EMSGSIZE));
-        assert!(text.starts_with("job-list.list: a payload of more than 1048576"), "{text}");
-        let mut large = header("job-ingest.submit", 0, MAX_PAYLOAD + 1).into_bytes();
-        large.resize(large.len() + MAX_PAYLOAD + 1, b'x');
+        assert!(text.starts_with("job-list.list: a request of more than 1048576"), "{text}");
+        let more = Size::Normal.most() + 1;
+        let mut large = header("job-ingest.submit", 0, more).into_bytes();
+        large.resize(large.len() + more, b'x');
         assert!(read(&large).await.pop().unwrap().is_ok());
     }
 

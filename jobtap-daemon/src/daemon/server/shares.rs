@@ -39,6 +39,7 @@ pub(in crate::daemon) struct Shares<W: Eq + Hash = (Uid, bool)> {
     room: usize,
     taken: Mutex<Taken<W>>,
     bytes_of_guests: Arc<Semaphore>,
+    array: Arc<Semaphore>,
 }
 
 struct Taken<W> {
@@ -53,6 +54,8 @@ pub(in crate::daemon) struct Share {
     bytes: Arc<Semaphore>,
     /// The bytes that they may take together with the connections of other guests.
     bytes_of_guests: Option<Arc<Semaphore>>,
+    /// The place of the one request of all users that has a large array.
+    array: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     /// When the user's next request is due under a rate.
@@ -74,6 +77,7 @@ pub(in crate::daemon) struct Charge {
     _of_connection: Option<OwnedSemaphorePermit>,
     own: Option<OwnedSemaphorePermit>,
     of_guests: Option<OwnedSemaphorePermit>,
+    _array: Option<OwnedSemaphorePermit>,
 }
 
 impl<W: Copy + Eq + Hash> Shares<W> {
@@ -81,7 +85,7 @@ impl<W: Copy + Eq + Hash> Shares<W> {
     pub(in crate::daemon) fn new(room: usize) -> Arc<Self> {
         let bytes_of_guests = Arc::new(Semaphore::new(BYTES_OF_GUESTS));
         let taken = Mutex::new(Taken { guests: 0, users: FxHashMap::default() });
-        Arc::new(Self { room, taken, bytes_of_guests })
+        Arc::new(Self { room, taken, bytes_of_guests, array: Arc::new(Semaphore::new(1)) })
     }
 
     /// Takes a place for a connection of a guest. The number of these connections is limited by the caller.
@@ -93,8 +97,10 @@ impl<W: Copy + Eq + Hash> Shares<W> {
     fn take(self: &Arc<Self>, taken: &mut Taken<W>, who: W, is_guest: bool) -> Seat<W> {
         taken.guests += usize::from(is_guest);
         let bytes_of_guests = is_guest.then(|| Arc::clone(&self.bytes_of_guests));
-        let (count, share) =
-            taken.users.entry(who).or_insert_with(|| (0, Arc::new(Share::new(bytes_of_guests))));
+        let (count, share) = taken
+            .users
+            .entry(who)
+            .or_insert_with(|| (0, Arc::new(Share::new(bytes_of_guests, Arc::clone(&self.array)))));
         *count += 1;
         Seat { shares: Arc::clone(self), who, is_guest, share: Arc::clone(share) }
     }
@@ -177,13 +183,13 @@ impl Share {
     /// The share of the owner alone, whose connections are not counted.
     #[cfg(feature = "http")]
     pub(in crate::daemon) fn of_owner() -> Self {
-        Self::new(None)
+        Self::new(None, Arc::new(Semaphore::new(1)))
     }
 
-    fn new(bytes_of_guests: Option<Arc<Semaphore>>) -> Self {
+    fn new(bytes_of_guests: Option<Arc<Semaphore>>, array: Arc<Semaphore>) -> Self {
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
         let (bytes, waiting, streams) = (semaphore(BYTES), semaphore(WAITING), semaphore(STREAMS));
-        Self { bytes, bytes_of_guests, waiting, streams, due: Mutex::default() }
+        Self { bytes, bytes_of_guests, array, waiting, streams, due: Mutex::default() }
     }
 
     /// Returns how long a request has to wait so that the user's requests come at this rate per second. After a pause,
@@ -232,6 +238,20 @@ impl Share {
         merge(&mut charge.of_guests, of_guests);
         charge.bytes = bytes;
         Ok(())
+    }
+
+    /// Charges a request with a large array, and waits until no other one is there.
+    ///
+    /// # Errors
+    /// EAGAIN when another one takes too long.
+    pub(in crate::daemon) async fn charge_array(&self) -> Result<Charge, RpcError> {
+        match tokio::time::timeout(PATIENCE, take(&self.array, 1)).await {
+            Ok(array) => Ok(Charge { _array: array, ..Charge::default() }),
+            Err(_) => {
+                let text = "another large job array is being submitted: try again";
+                Err(RpcError::new(EAGAIN, text))
+            }
+        }
     }
 
     /// Takes a place for a request that may wait for a long time.
@@ -373,7 +393,7 @@ mod tests {
 
     #[test]
     fn requests_of_a_user_come_at_the_rate_after_a_burst() {
-        let share = Share::new(None);
+        let share = Share::new(None, Arc::new(Semaphore::new(1)));
         let begin = Instant::now();
         let at_once = |now| (0..1000).take_while(|_| share.pace(now, 10.0).is_zero()).count();
         assert_eq!(at_once(begin), 11, "a second's worth, and one that is due now");

@@ -1,5 +1,6 @@
 //! `job-ingest.submit`: the checks of a submission before the engine and its plugins see it.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base64::Engine as _;
@@ -14,7 +15,7 @@ use crate::daemon::request_parts::RequestParts;
 use crate::rpc::errno::{EINVAL, ENOSPC, EPERM};
 use crate::rpc::message::Body;
 use crate::rpc::service::Service;
-use crate::rpc::services::ingest::{SentJobspec, Submit};
+use crate::rpc::services::ingest::{SentJobspec, Submit, SubmitArray};
 use crate::rpc::{RpcError, payload};
 use crate::store::request;
 
@@ -30,14 +31,37 @@ impl Handle for Submit {
 
     /// Takes the jobspec from beside the payload, where our clients write it, or from the payload.
     fn decode(topic: &str, body: Body) -> Result<Self, RpcError> {
-        let submit: Self = payload::decode(topic, body.json()?)?;
-        match (body.jobspec, &submit.jobspec) {
-            (None, _) => Ok(submit),
-            (Some(text), None) => Ok(Self { jobspec: Some(SentJobspec::Text(text)), ..submit }),
-            (Some(_), Some(_)) => {
-                Err(RpcError::proto(format!("{topic}: 'jobspec' is there twice")))
-            }
-        }
+        let submit = payload::decode(topic, body.json()?)?;
+        with_jobspec(topic, submit, body.jobspec)
+    }
+}
+
+impl Handle for SubmitArray {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+        let Self { submit, elements } = self;
+        let most = context.parts.configuration.max_jobspec.load(Ordering::Relaxed);
+        let submission = submission(submit, context.cred, most)?;
+        check_user(context.parts.owner, context.cred, &submission.jobspec)?;
+        check_space(context.parts)?;
+        check_limits(context.parts, &submission)?;
+        let submission = Submission { elements: Some(Arc::new(elements)), ..submission };
+        Ok(PendingResponse::FromEngine(Request::Submit(Box::new(submission))))
+    }
+
+    /// Takes the jobspec from beside the payload, or from the payload.
+    fn decode(topic: &str, body: Body) -> Result<Self, RpcError> {
+        let array: Self = payload::decode(topic, body.json()?)?;
+        let submit = with_jobspec(topic, array.submit, body.jobspec)?;
+        Ok(Self { submit, ..array })
+    }
+}
+
+/// A submission with the jobspec that may be beside its payload.
+fn with_jobspec(topic: &str, submit: Submit, beside: Option<String>) -> Result<Submit, RpcError> {
+    match (beside, &submit.jobspec) {
+        (None, _) => Ok(submit),
+        (Some(text), None) => Ok(Submit { jobspec: Some(SentJobspec::Text(text)), ..submit }),
+        (Some(_), Some(_)) => Err(RpcError::proto(format!("{topic}: 'jobspec' is there twice"))),
     }
 }
 
@@ -110,7 +134,7 @@ pub(in crate::daemon) fn submission(
         (_, false) => RpcError::new(EPERM, error.to_string()),
     })?;
     let signed = signed.unwrap_or_else(|| request::unsigned(cred.userid.as_u32(), text));
-    Ok(Submission { jobspec, signed, urgency, flags })
+    Ok(Submission { jobspec, signed, urgency, flags, elements: None })
 }
 
 /// Returns the refusal of a jobspec that was submitted without validation. One that cannot be read is refused
@@ -186,7 +210,7 @@ mod tests {
         let read = |payload: &str, beside: Option<&str>| {
             let (payload, jobspec) = (payload.to_owned(), beside.map(str::to_owned));
             let request = Submit::decode(Submit::TOPIC, Body { payload, jobspec })?;
-            let Submission { jobspec, signed, urgency, flags } =
+            let Submission { jobspec, signed, urgency, flags, elements: _ } =
                 submission(request, OWNER, size::DEFAULT)?;
             Ok::<_, RpcError>((jobspec.value().to_string(), signed, urgency, flags))
         };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use jobtap_core::engine::Cred;
+use jobtap_core::job::Uid;
 use serde_json::{Value, json};
 
 use super::handle::{Context, Handle, PendingResponse, written};
@@ -10,7 +11,9 @@ use super::{changes, listing};
 use crate::rpc::RpcError;
 use crate::rpc::errno::EINVAL;
 use crate::rpc::service::Service;
-use crate::rpc::services::job_list::{Changes, GetStats, GetUsers, List, ListId};
+use crate::rpc::services::job_list::{
+    Changes, GetArray, GetStats, GetUsers, List, ListArrays, ListElements, ListId,
+};
 
 impl Handle for List {
     fn handle(mut self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
@@ -33,6 +36,29 @@ fn own_jobs(cred: Cred, asked: Option<Value>) -> Value {
 impl Handle for ListId {
     fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         context.read(move |engine, _| engine.list_id(self.id))
+    }
+}
+
+impl Handle for GetArray {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+        context.read(move |engine, _| engine.array(self.id))
+    }
+}
+
+impl Handle for ListArrays {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+        let own = context.parts.privacy.is_hidden_from(context.cred, context.claim);
+        let userid = match own {
+            true => Some(context.cred.userid),
+            false => self.userid.map(Uid::new),
+        };
+        context.read(move |engine, _| Ok(engine.arrays(userid)))
+    }
+}
+
+impl Handle for ListElements {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+        context.read(move |engine, _| engine.elements(self.id, self.indexes.as_ref()))
     }
 }
 

@@ -12,7 +12,8 @@ use crate::rpc::errno::ENOSYS;
 use crate::rpc::service::Service;
 use crate::rpc::services::job_manager::{
     EventsJournal, GetInfo, GetStats, GetUptime, Kill, KillAll, Memo, Purge, PurgeId, Raise,
-    RaiseAll, Requeue, Restart, Restarting, SetUrgency, Update, Uptime, Wait, Why, user,
+    RaiseAll, RaiseElements, Requeue, Restart, Restarting, SetUrgency, Update, Uptime, Wait,
+    WaitArray, Why, user,
 };
 use crate::rpc::services::plugin::HousekeepingList;
 use crate::stderr;
@@ -24,6 +25,20 @@ impl Handle for Raise {
             id,
             exception: RaisedException::new(kind, severity, note),
         }))
+    }
+}
+
+impl Handle for RaiseElements {
+    fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
+        let Self { raise: Raise { id, kind, severity, note }, indexes } = self;
+        let exception = RaisedException::new(kind, severity, note);
+        Ok(PendingResponse::FromEngine(Request::RaiseElements { id, indexes, exception }))
+    }
+}
+
+impl Handle for WaitArray {
+    fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
+        Ok(PendingResponse::FromEngine(Request::WaitArray { id: self.id }))
     }
 }
 

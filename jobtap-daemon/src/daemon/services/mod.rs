@@ -40,7 +40,7 @@ use super::request_parts::RequestParts;
 use super::rights::privacy::Claim;
 use crate::rpc::errno::{ENOSYS, EPERM};
 use crate::rpc::message::Body;
-use crate::rpc::service::{Access, Responses, Service};
+use crate::rpc::service::{Access, Responses, Service, Size};
 use crate::rpc::{RpcError, payload, services};
 
 /// Services with this prefix that have no row belong to plugins.
@@ -90,9 +90,9 @@ pub(super) fn admit(
     Ok(Admitted { responses: row.responses, change, decoded })
 }
 
-/// Whether the payload of a request to this topic may fill a whole message.
-pub(super) fn is_large(topic: &str) -> bool {
-    Row::of_topic(topic).is_ok_and(|row| row.large)
+/// How large a request to this topic may be.
+pub(super) fn size(topic: &str) -> Size {
+    Row::of_topic(topic).map_or(Size::Normal, |row| row.size)
 }
 
 /// Whether there is a service of this topic, of the manager or perhaps of a plugin.
@@ -127,7 +127,7 @@ struct Row {
     topic: &'static str,
     access: Access,
     responses: Responses,
-    large: bool,
+    size: Size,
     decode: Decode,
     /// How many requests this process has received, refused ones included.
     received: AtomicU64,
@@ -154,9 +154,9 @@ impl Row {
 
     /// The row of a service whose payload is decoded by `decode`.
     fn with<S: Service>(decode: Decode) -> Self {
-        let (topic, access, responses, large) = (S::TOPIC, S::ACCESS, S::RESPONSES, S::LARGE);
+        let (topic, access, responses, size) = (S::TOPIC, S::ACCESS, S::RESPONSES, S::SIZE);
         let received = AtomicU64::new(0);
-        Self { topic, access, responses, large, decode, received }
+        Self { topic, access, responses, size, decode, received }
     }
 
     /// The row of all services of plugins that have no row of their own.
@@ -165,7 +165,7 @@ impl Row {
             topic: PLUGIN_SERVICE_PREFIX,
             access: Access::Anyone,
             responses: Responses::Plugin,
-            large: false,
+            size: Size::Normal,
             decode: |topic, body| {
                 Ok(Box::new(plugin::Forwarded::new(topic, whole(topic, &body)?, None)))
             },
@@ -179,7 +179,7 @@ impl Row {
             topic: PROGRAMS,
             access: Access::Owner,
             responses: Responses::Late,
-            large: false,
+            size: Size::Normal,
             decode: |topic, body| {
                 let (topic, payload) = (topic.to_owned(), whole(topic, &body)?);
                 Ok(Box::new(service::ToProgram { topic, payload }))

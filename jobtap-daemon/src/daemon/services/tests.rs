@@ -272,6 +272,7 @@ fn the_types_of_responses_read_what_the_engine_returns() {
         jobspec,
         urgency: 16,
         flags: Flags::WAITABLE.bits(),
+        elements: None,
     };
     let requests = [
         Request::Submit(Box::new(submission)),

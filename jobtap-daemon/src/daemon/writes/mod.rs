@@ -11,7 +11,7 @@ use jobtap_core::job::JobId;
 
 use self::effects::Effector;
 use super::engine::{After, Turn};
-use crate::store::{Batch, Committer, Key, KeyError, Op};
+use crate::store::{Batch, Committer, Key, KeyError, Op, shared};
 
 /// Queues a turn. Its effects are carried out when its writes and all earlier ones are durable. `idle` says that the
 /// engine has nothing else to do: then the calling thread, which is the engine's, commits the turn if nothing else is
@@ -81,6 +81,10 @@ pub fn push_ops(write: Write, ops: &mut Vec<Op>) -> Result<(), KeyError> {
         Write::Put { id, key, value } => {
             Op::Put { key: Key::job(id.as_u64(), &key)?, value: value.into_bytes() }
         }
+        Write::Share { id, key, with } => Op::Put {
+            key: Key::job(id.as_u64(), key)?,
+            value: shared::refer_to(&with).into_bytes(),
+        },
         Write::Accepted { id } => index::put(id, String::new())?,
         Write::Inactive { id, summary } => index::put(id, summary)?,
         Write::Remove { id } => {

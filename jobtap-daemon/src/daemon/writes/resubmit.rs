@@ -31,5 +31,5 @@ fn submission(records: &Records, job: Resubmission) -> Result<Submission, RpcErr
     // It was validated when it was submitted first.
     let jobspec = Jobspec::unvalidated(document);
     let (urgency, flags) = (job.urgency.value().into(), job.flags.bits());
-    Ok(Submission { jobspec, signed, urgency, flags })
+    Ok(Submission { jobspec, signed, urgency, flags, elements: None })
 }

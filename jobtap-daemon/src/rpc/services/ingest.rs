@@ -1,5 +1,6 @@
 //! `job-ingest.*`: submission.
 
+use jobtap_core::array::Elements;
 use jobtap_core::job::JobId;
 use schemars::JsonSchema;
 use serde::de::Error as _;
@@ -29,6 +30,23 @@ impl Submit {
     /// Takes the jobspec out, as text.
     pub(super) fn take_jobspec(&mut self) -> Option<String> {
         self.jobspec.take().map(SentJobspec::into_text)
+    }
+}
+
+/// Submits a job array: jobs that share what [`Submit`] has, and differ in a few texts.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct SubmitArray {
+    /// What the elements share.
+    #[serde(flatten)]
+    pub submit: Submit,
+    /// The elements.
+    pub elements: Elements,
+}
+
+impl SubmitArray {
+    /// Takes the jobspec out, as text.
+    pub(super) fn take_jobspec(&mut self) -> Option<String> {
+        self.submit.take_jobspec()
     }
 }
 
@@ -78,10 +96,10 @@ impl<'de> Deserialize<'de> for SentJobspec {
     }
 }
 
-/// The response to [`Submit`], once the job's first events are stored.
+/// The response to [`Submit`] and [`SubmitArray`], once the first events are stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Submitted {
-    /// The new job.
+    /// The new job, or the new array.
     pub id: JobId,
     /// Messages from plugins to the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

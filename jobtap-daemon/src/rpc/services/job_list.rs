@@ -1,6 +1,9 @@
 //! `job-list.*`: queries about jobs.
 
+use std::collections::BTreeMap;
+
 use jobtap_core::job::JobId;
+use jobtap_core::resource::Idset;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -92,6 +95,95 @@ pub struct ListId {
 pub struct Job {
     /// The job's attributes, an object.
     pub job: Value,
+}
+
+/// Asks for one job array.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GetArray {
+    /// The array.
+    pub id: JobId,
+}
+
+/// A job array: what has become of its elements. Sets are of indexes, as idsets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Array {
+    /// Its id.
+    pub id: JobId,
+    /// The user who has submitted it.
+    pub userid: u32,
+    /// The urgency of the elements that aren't jobs yet.
+    pub urgency: i64,
+    /// The name of its jobs.
+    pub name: String,
+    /// The queue that it names.
+    #[serde(default)]
+    pub queue: Option<String>,
+    /// When it was submitted, in seconds since the UNIX epoch.
+    pub t_submit: f64,
+    /// The number of elements.
+    pub count: u64,
+    /// All elements.
+    #[schemars(with = "String")]
+    pub indexes: Idset,
+    /// Those that aren't jobs yet.
+    #[schemars(with = "String")]
+    pub waiting: Idset,
+    /// The number of those that are jobs without resources.
+    pub pending: u64,
+    /// The number of those that have resources.
+    pub running: u64,
+    /// Those whose jobs have completed.
+    #[schemars(with = "String")]
+    pub completed: Idset,
+    /// Those whose jobs have failed.
+    #[schemars(with = "String")]
+    pub failed: Idset,
+    /// Those that were canceled, as jobs or before they were jobs.
+    #[schemars(with = "String")]
+    pub canceled: Idset,
+    /// Those whose jobs have reached their time limit.
+    #[schemars(with = "String")]
+    pub timeout: Idset,
+    /// Whether all elements have ended.
+    pub over: bool,
+    /// Why no element becomes a job at present, in the words of what refuses them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+}
+
+/// Asks for the job arrays with elements that aren't jobs yet.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ListArrays {
+    /// The user; all users if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub userid: Option<u32>,
+}
+
+/// The response to [`ListArrays`].
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Arrays {
+    /// The arrays, the oldest first.
+    pub arrays: Vec<Array>,
+}
+
+/// Asks for the jobs of elements of an array.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ListElements {
+    /// The array.
+    pub id: JobId,
+    /// The indexes, as an idset; all of them if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub indexes: Option<Idset>,
+}
+
+/// The response to [`ListElements`].
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Elements {
+    /// The jobs by index. Elements that aren't jobs yet are left out.
+    pub jobs: BTreeMap<u32, JobId>,
 }
 
 /// Asks how many jobs there are in each state.

@@ -1,6 +1,7 @@
 //! `job-manager.*`: changes of jobs, and the state of the manager.
 
 use jobtap_core::job::{JobId, Reach, StateSet, Uid};
+use jobtap_core::resource::Idset;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -68,6 +69,24 @@ impl RaiseAll {
     pub fn state_set(&self) -> StateSet {
         StateSet::from_bits(self.states)
     }
+}
+
+/// Raises an exception on elements of a job array. A fatal one drops those that aren't jobs yet.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RaiseElements {
+    /// The array, and the exception.
+    #[serde(flatten)]
+    pub raise: Raise,
+    /// The indexes of the elements, as an idset.
+    #[schemars(with = "String")]
+    pub indexes: Idset,
+}
+
+/// Waits until all elements of a job array have ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WaitArray {
+    /// The array.
+    pub id: JobId,
 }
 
 /// Sends a signal to processes of a running job.

@@ -31,7 +31,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::service::{Access, Audited, Responses, Service};
+use super::service::{Access, Audited, Responses, Service, Size};
 
 /// The response to a request that was carried out: an empty object. A different response of a plugin is
 /// ignored.
@@ -48,17 +48,18 @@ impl<'de> Deserialize<'de> for Done {
 /// another macro.
 ///
 /// A row is `TOPIC: REQUEST => RESPONSE, ACCESS, RESPONSES`, and where they apply, in this order, `+ large`
-/// (a payload may fill a message), `jobspec = FUNCTION` (takes out the jobspec that is sent beside the payload),
+/// (a payload may fill a message) or `+ array` (it may have the elements of a job array), `jobspec = FUNCTION` (takes out the jobspec that is sent beside the payload),
 /// `job = FIELD` (the job that a request is about) and `audit = FUNCTION` (what the audit log records of a request).
 macro_rules! services {
     (@job $self:ident) => { None };
     (@job $self:ident $field:tt) => { $self.$field.into() };
     (@audited $self:ident) => { None };
     (@audited $self:ident $audit:path) => { $audit($self) };
-    (@large) => { false };
-    (@large large) => { true };
+    (@size) => { Size::Normal };
+    (@size large) => { Size::Large };
+    (@size array) => { Size::Array };
     ($each:ident: $($topic:literal: $request:ty => $response:ty, $access:ident, $responses:ident
-        $(+ $large:ident)? $(, jobspec = $take_jobspec:path)? $(, job = $job:tt)? $(, audit = $audit:path)?;)*) => {
+        $(+ $size:ident)? $(, jobspec = $take_jobspec:path)? $(, job = $job:tt)? $(, audit = $audit:path)?;)*) => {
         $(
             impl Service for $request {
                 type Response = $response;
@@ -66,7 +67,7 @@ macro_rules! services {
                 const TOPIC: &'static str = $topic;
                 const ACCESS: Access = Access::$access;
                 const RESPONSES: Responses = Responses::$responses;
-                const LARGE: bool = services!(@large $($large)?);
+                const SIZE: Size = services!(@size $($size)?);
 
                 fn job(&self) -> Option<JobId> {
                     services!(@job self $($job)?)
@@ -95,8 +96,12 @@ macro_rules! services {
 services! { each_service:
     "job-ingest.submit":           ingest::Submit => ingest::Submitted, Anyone, Short + large,
                                        jobspec = ingest::Submit::take_jobspec;
+    "job-ingest.submit-array":     ingest::SubmitArray => ingest::Submitted, Anyone, Short + array,
+                                       jobspec = ingest::SubmitArray::take_jobspec;
 
     "job-manager.raise":           job_manager::Raise => Done, Anyone, Short, job = id;
+    "job-manager.array-raise":     job_manager::RaiseElements => job_manager::Matched, Anyone, Short;
+    "job-manager.array-wait":      job_manager::WaitArray => job_list::Array, Reader, Late, job = id;
     "job-manager.raiseall":        job_manager::RaiseAll => job_manager::Matched, Anyone, Short,
                                        audit = job_manager::RaiseAll::audit;
     "job-manager.kill":            job_manager::Kill => Done, Anyone, Short, job = id,
@@ -148,6 +153,9 @@ services! { each_service:
 
     "job-list.list":               job_list::List => job_list::Jobs, Reader, Long;
     "job-list.list-id":            job_list::ListId => job_list::Job, Reader, Long, job = id;
+    "job-list.array":              job_list::GetArray => job_list::Array, Reader, Long, job = id;
+    "job-list.arrays":             job_list::ListArrays => job_list::Arrays, Reader, Long;
+    "job-list.elements":           job_list::ListElements => job_list::Elements, Reader, Long, job = id;
     "job-list.job-stats":          job_list::GetStats => job_list::Stats, UnlessPrivate, Long;
     "job-list.changes":            job_list::Changes => job_list::Jobs, UnlessPrivate, Stream;
     "job-list.users":              job_list::GetUsers => job_list::Users, UnlessPrivate, Late;

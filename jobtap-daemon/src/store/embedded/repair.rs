@@ -21,7 +21,7 @@ use super::super::layout::BadRow;
 use super::super::lock::Lock;
 use super::super::reading::JobScan;
 use super::super::rows::{self, Name, Row};
-use super::super::{Key, Memory, StoreError, StoredJob, reserve};
+use super::super::{Key, Memory, StoreError, StoredEntry, StoredJob, request, reserve};
 use super::engine::{Engine, FORMAT, guarded};
 use super::files::KeyspaceSet;
 use super::fsck::{Damage, Loss, Range, check_locked};
@@ -387,7 +387,9 @@ type NewRow = (Vec<u8>, Vec<u8>);
 fn keys_of(rows: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<Vec<NewRow>, BadRow> {
     let mut keys = Vec::new();
     let mut add = |job: StoredJob| {
-        keys.extend(job.entries.into_iter().map(|key| (place(job.id, &key.name), key.value)));
+        let row =
+            |StoredEntry { name, value, .. }| (place(job.id, &name), request::shown(&name, value));
+        keys.extend(job.entries.into_iter().map(row));
         ControlFlow::Continue(())
     };
     let mut scan = JobScan::new(&|_| true, &mut add);

@@ -79,34 +79,37 @@ impl Inputs {
         self.sources.iter().flat_map(|source| &source.values)
     }
 
-    /// The inputs of each job: every combination of the lists that aren't linked, the last one changing fastest.
-    /// Linked lists add no jobs: as in Flux, they advance by one value with each job, and start again at their
-    /// end.
-    pub(super) fn combinations(&self) -> Vec<Vec<String>> {
-        if self.sources.iter().all(|source| source.linked) {
-            // There is no other list for these lists to advance with.
-            return Vec::new();
+    /// The number of jobs: of combinations of the lists that aren't linked.
+    pub(super) fn count(&self) -> usize {
+        let mut free = self.sources.iter().filter(|source| !source.linked).peekable();
+        // Without such a list there is none for the linked lists to advance with. A linked list without values has none
+        // for any job.
+        if free.peek().is_none() || self.sources.iter().any(|source| source.values.is_empty()) {
+            return 0;
         }
-        let free = self.sources.iter().filter(|source| !source.linked);
-        let count = free.fold(1_usize, |count, source| count.saturating_mul(source.values.len()));
-        let job = |number: usize| {
-            // The number of consecutive jobs with the same value of a list.
-            let mut same = count;
-            let value = |source: &Source| {
-                let length = source.values.len().max(1);
-                let at = if source.linked {
-                    number
-                } else {
-                    same /= length;
-                    // Never divides by 0, even if `count` has saturated.
-                    number / same.max(1)
-                };
-                source.values.get(at % length).cloned()
+        free.fold(1, |count, source| count.saturating_mul(source.values.len()))
+    }
+
+    /// The inputs of the job with this number, below [`count`](Self::count): of every combination of the lists that
+    /// aren't linked, the last one changing fastest. Linked lists add no jobs: as in Flux, they advance by one value with
+    /// each job, and start again at their end.
+    pub(super) fn combination(&self, number: usize) -> Vec<&str> {
+        // The number of consecutive jobs with the same value of a list.
+        let mut same = self.count();
+        let value = |source: &'_ Source| {
+            let length = source.values.len().max(1);
+            let at = if source.linked {
+                number
+            } else {
+                same /= length;
+                // Never divides by 0, even if the count has saturated.
+                number / same.max(1)
             };
-            // An empty list has no value for any job, so that there are no jobs.
-            self.sources.iter().map(value).collect()
+            at % length
         };
-        (0..count).filter_map(job).collect()
+        let places: Vec<usize> = self.sources.iter().map(value).collect();
+        let texts = self.sources.iter().zip(places);
+        texts.filter_map(|(source, at)| source.values.get(at).map(String::as_str)).collect()
     }
 }
 
@@ -125,7 +128,8 @@ mod tests {
     }
 
     fn jobs(words: &str) -> Vec<String> {
-        parsed(words, ",").combinations().into_iter().map(|job| job.join(" ")).collect()
+        let inputs = parsed(words, ",");
+        (0..inputs.count()).map(|job| inputs.combination(job).join(" ")).collect()
     }
 
     #[test]
@@ -148,8 +152,9 @@ mod tests {
     fn without_a_list_standard_input_is_read() {
         let inputs = parsed("", "\n");
         assert_eq!(inputs.command, ["{}"]);
-        assert_eq!(inputs.combinations(), [["from stdin"], ["second"]]);
-        assert_eq!(parsed("echo", "none").combinations().len(), 3);
+        assert_eq!(inputs.count(), 2);
+        assert_eq!([inputs.combination(0), inputs.combination(1)], [["from stdin"], ["second"]]);
+        assert_eq!(parsed("echo", "none").count(), 3);
         assert_eq!(parsed("echo {} ::: a", "\n").command, ["echo", "{}"]);
     }
 

@@ -1,16 +1,24 @@
 //! `bulksubmit`: submits a job for each input, or for each combination of inputs.
 
+mod array;
 mod define;
 mod inputs;
 mod replace;
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
+use std::num::NonZeroU32;
 use std::process::ExitCode;
 
+use serde_json::json;
+
+use self::array::Source;
 use self::inputs::Inputs;
 use self::replace::{Fields, ReplaceError};
+use super::common::array_end::wait_for_array;
 use super::common::escapes::unescaped;
+use super::common::ids::show_id;
+use super::common::json::spaced_json;
 use super::common::message::CliError;
 use super::common::session;
 use super::common::usage::Family;
@@ -18,7 +26,9 @@ use super::submit::args::{Copies, CopyArgs, SubmitArgs};
 use super::submit::caller::Caller;
 use super::submit::wait::Wait;
 use super::submit::{Submission, list_plugins, submissions, submit_all};
+use crate::client::Client;
 use crate::files::input;
+use crate::rpc::services::ingest::Submitted;
 
 const COMMAND: &str = "bulksubmit";
 
@@ -41,6 +51,13 @@ pub(crate) struct BulkSubmitCommand {
     /// Replace {.NAME} by the value of a Python expression of the input x (repeatable, needs python3)
     #[arg(long, value_name = "NAME=CODE")]
     define: Vec<String>,
+    /// Submit all jobs as one job array, whose elements become jobs when their turn comes. {} may be in COMMAND, and in
+    /// --job-name, --input, --output, --error and --cwd
+    #[arg(long)]
+    array: bool,
+    /// With --array: the maximum number of elements that are jobs at once
+    #[arg(long, value_name = "N", requires = "array")]
+    at_once: Option<NonZeroU32>,
     #[command(flatten)]
     job: SubmitArgs,
     #[command(flatten)]
@@ -58,6 +75,9 @@ pub(crate) fn run(args: BulkSubmitCommand) -> ExitCode {
     session::run(COMMAND, Family::Script, async {
         if args.job.list_plugins {
             return list_plugins();
+        }
+        if args.array {
+            return submit_array(&args).await;
         }
         let jobs = jobs(&args)?;
         if args.job.dry_run || args.job.verbose > 0 {
@@ -77,9 +97,53 @@ pub(crate) fn run(args: BulkSubmitCommand) -> ExitCode {
     })
 }
 
-/// The options of each job, with the fields in braces replaced.
-fn jobs(args: &BulkSubmitCommand) -> Result<Vec<(SubmitArgs, CopyArgs)>, CliError> {
+/// Submits all jobs as one array, prints its id, and waits for it if the options say so.
+async fn submit_array(args: &BulkSubmitCommand) -> Result<u8, CliError> {
+    let copies = &args.copies;
+    let other = [
+        ("--cc", copies.cc.is_some()),
+        ("--bcc", copies.bcc.is_some()),
+        ("--watch", copies.watch),
+        ("--wait-event", copies.wait_event.is_some()),
+        ("--log", copies.log.is_some()),
+        ("--log-stderr", copies.log_stderr.is_some()),
+    ];
+    if let Some((option, _)) = other.iter().find(|(_, given)| *given) {
+        return Err(CliError::failure(format!("{option} can't be used with --array")));
+    }
     let caller = Caller::current()?;
+    let inputs = inputs(args, &caller)?;
+    let defined = define::all(&args.define, inputs.values())?;
+    let order = args.shuffle.then(|| shuffled(inputs.count()));
+    let source = Source { inputs: &inputs, defined: &defined, order: order.as_deref() };
+    let request = array::request(&args.job, args.at_once, &source, &caller)?;
+    if args.job.dry_run {
+        let shown = json!({"jobspec": request.submit.jobspec, "elements": request.elements});
+        session::print(&format!("{}\n", spaced_json(&shown)))?;
+        return Ok(0);
+    }
+    let count = request.elements.len() as u64;
+    let client = Client::connect().await?;
+    let Submitted { id, messages } = client.call(request).await?;
+    session::print_plugin_messages(COMMAND, &messages);
+    if !args.job.quiet {
+        session::print(&format!("{}\n", show_id(id)))?;
+    }
+    match copies.wait {
+        true => wait_for_array(&client, id, count).await,
+        false => Ok(0),
+    }
+}
+
+/// A random order of so many jobs.
+fn shuffled(count: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    // Each `RandomState` has different random keys, so that the hash of a constant is a random number.
+    order.sort_by_cached_key(|_| RandomState::new().hash_one(0));
+    order
+}
+
+fn inputs(args: &BulkSubmitCommand, caller: &Caller) -> Result<Inputs, CliError> {
     if args.sep.is_empty() {
         return Err(CliError::failure("empty separator"));
     }
@@ -87,19 +151,25 @@ fn jobs(args: &BulkSubmitCommand) -> Result<Vec<(SubmitArgs, CopyArgs)>, CliErro
         "-" => input::stdin_text(),
         name => input::text(caller.file(name)),
     })?;
+    Ok(inputs)
+}
+
+/// The options of each job, with the fields in braces replaced.
+fn jobs(args: &BulkSubmitCommand) -> Result<Vec<(SubmitArgs, CopyArgs)>, CliError> {
+    let caller = Caller::current()?;
+    let inputs = inputs(args, &caller)?;
     let defined = define::all(&args.define, inputs.values())?;
     let mut template = args.job.clone();
     template.command.clone_from(&inputs.command);
     let mut jobs = Vec::new();
-    for (seq, inputs) in inputs.combinations().iter().enumerate() {
-        let fields = Fields { inputs, seq, defined: &defined };
+    for seq in 0..inputs.count() {
+        let fields = Fields { inputs: &inputs.combination(seq), seq, defined: &defined };
         jobs.push((filled(&template, &fields)?, copies(&args.copies, &fields)?));
     }
     if jobs.is_empty() {
         return Err(CliError::failure("no jobs provided for bulk submission"));
     }
     if args.shuffle {
-        // Each `RandomState` has different random keys, so that the hash of a constant is a random number.
         jobs.sort_by_cached_key(|_| RandomState::new().hash_one(0));
     }
     Ok(jobs)

@@ -33,7 +33,7 @@ enum FieldFault {
 /// The values of the fields for one job.
 pub(super) struct Fields<'a> {
     /// One input from each list.
-    pub(super) inputs: &'a [String],
+    pub(super) inputs: &'a [&'a str],
     /// The number of the job, from 0.
     pub(super) seq: usize,
     /// The values of the user's own substitutions.
@@ -60,37 +60,25 @@ impl Fields<'_> {
 
     fn fill_where(&self, text: &str, is_ours: fn(&str) -> bool) -> Result<String, ReplaceError> {
         let mut done = String::with_capacity(text.len());
-        let mut rest = text;
-        while let Some((before, after)) = rest.split_once('{') {
-            done.push_str(before);
-            // `{{...}}` is copied unchanged for the job shell.
-            if let Some(shell) = after.strip_prefix('{') {
-                let end = shell.find("}}").map_or(shell.len(), |at| at + 2);
-                let (kept, after) = shell.split_at(end);
-                done.push_str("{{");
-                done.push_str(kept);
-                rest = after;
-                continue;
+        for part in parts(text, is_ours)? {
+            match part {
+                Part::Text(text) => done.push_str(text),
+                Part::Field(field) => done.push_str(&self.value(field, text)?),
             }
-            if !is_ours(after) {
-                done.push('{');
-                rest = after;
-                continue;
-            }
-            let (field, after) = after.split_once('}').ok_or_else(|| ReplaceError {
-                field: after.to_owned(),
-                text: text.to_owned(),
-                fault: FieldFault::Unclosed,
-            })?;
-            let value = self.field(field).map_err(|fault| ReplaceError {
-                field: field.to_owned(),
-                text: text.to_owned(),
-                fault,
-            })?;
-            done.push_str(&value);
-            rest = after;
         }
-        Ok(done + rest)
+        Ok(done)
+    }
+
+    /// The value of a field that stands in this text.
+    ///
+    /// # Errors
+    /// The field is unknown.
+    pub(super) fn value(&self, field: &str, text: &str) -> Result<String, ReplaceError> {
+        self.field(field).map_err(|fault| ReplaceError {
+            field: field.to_owned(),
+            text: text.to_owned(),
+            fault,
+        })
     }
 
     /// Replaces the fields of a list of words. If the list is exactly `{}`, the input is split into words.
@@ -129,17 +117,70 @@ impl Fields<'_> {
         let input = self.inputs.get(index);
         let input = input.ok_or(FieldFault::NoList { count })?;
         Ok(match part {
-            None => input.clone(),
+            None => (*input).to_owned(),
             Some("%") => stem(input).to_owned(),
             Some("/") => base(input).to_owned(),
             Some("//") => directory(input).to_owned(),
             Some("/%") => stem(base(input)).to_owned(),
             Some(name) => {
-                let value = self.defined.get(name).and_then(|values| values.get(input));
+                let value = self.defined.get(name).and_then(|values| values.get(*input));
                 value.ok_or_else(|| FieldFault::Undefined(name.to_owned()))?.clone()
             }
         })
     }
+}
+
+/// A part of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part<'t> {
+    Text(&'t str),
+    /// The field between braces.
+    Field(&'t str),
+}
+
+/// The parts of a text, with all fields in braces.
+///
+/// # Errors
+/// A brace isn't closed.
+pub(super) fn all_parts(text: &str) -> Result<Vec<Part<'_>>, ReplaceError> {
+    parts(text, |_| true)
+}
+
+/// Whether a resource shape has a field.
+pub(super) fn has_field_in_shape(shape: &str) -> bool {
+    parts(shape, is_field)
+        .is_ok_and(|parts| parts.iter().any(|part| matches!(part, Part::Field(_))))
+}
+
+fn parts(text: &str, is_ours: fn(&str) -> bool) -> Result<Vec<Part<'_>>, ReplaceError> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        parts.push(Part::Text(before));
+        // `{{...}}` is copied unchanged for the job shell.
+        if let Some(shell) = after.strip_prefix('{') {
+            let end = shell.find("}}").map_or(shell.len(), |at| at + 2);
+            let (kept, after) = shell.split_at(end);
+            parts.extend([Part::Text("{{"), Part::Text(kept)]);
+            rest = after;
+            continue;
+        }
+        if !is_ours(after) {
+            parts.push(Part::Text("{"));
+            rest = after;
+            continue;
+        }
+        let (field, after) = after.split_once('}').ok_or_else(|| ReplaceError {
+            field: after.to_owned(),
+            text: text.to_owned(),
+            fault: FieldFault::Unclosed,
+        })?;
+        parts.push(Part::Field(field));
+        rest = after;
+    }
+    parts.push(Part::Text(rest));
+    parts.retain(|part| *part != Part::Text(""));
+    Ok(parts)
 }
 
 /// Returns true if the text after an opening brace is a field. The number of lists doesn't matter: a field
@@ -174,7 +215,7 @@ fn stem(path: &str) -> &str {
 }
 
 /// Splits a text into words as a shell does: at white space, but not within quotes.
-fn words(text: &str) -> Vec<String> {
+pub(super) fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;
@@ -202,7 +243,7 @@ mod tests {
     use super::*;
 
     fn fill(text: &str) -> Result<String, ReplaceError> {
-        let inputs = ["/a/b.c/x.tar.gz".to_owned(), "two".to_owned()];
+        let inputs = ["/a/b.c/x.tar.gz", "two"];
         let values = BTreeMap::from([("two".to_owned(), "2".to_owned())]);
         let defined = Defined::from([("n".to_owned(), values)]);
         let fields = Fields { inputs: &inputs, seq: 3, defined: &defined };
@@ -228,7 +269,7 @@ mod tests {
 
     #[test]
     fn braces_of_a_shape_remain() {
-        let inputs = ["2".to_owned(), "db".to_owned()];
+        let inputs = ["2", "db"];
         let fields = Fields { inputs: &inputs, seq: 3, defined: &Defined::new() };
         for (shape, expected) in [
             ("node={}{x}/slot={0}{a,-x}/core", "node=2{x}/slot=2{a,-x}/core"),
@@ -257,7 +298,7 @@ mod tests {
 
     #[test]
     fn only_a_list_that_is_one_field_is_split_into_words() {
-        let inputs = ["echo 'a b' \"c\\\"d\" e\\ f ''".to_owned()];
+        let inputs = ["echo 'a b' \"c\\\"d\" e\\ f ''"];
         let fields = Fields { inputs: &inputs, seq: 0, defined: &Defined::new() };
         let expected = ["echo", "a b", "c\"d", "e f", ""];
         let list = |list: &[&str]| {
@@ -271,7 +312,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_filled_or_the_error_names_its_field(text in "[{}.:%/a0-9 ]{0,16}", input in ".{0,8}") {
-            let inputs = [input];
+            let inputs = [&*input];
             let fields = Fields { inputs: &inputs, seq: 0, defined: &Defined::new() };
             match fields.fill(&text) {
                 Ok(filled) => prop_assert!(text.contains('{') || filled == text, "{}", filled),

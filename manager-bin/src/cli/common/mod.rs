@@ -1,6 +1,7 @@
 //! What several commands share: the connection and the streams, ids, times, formats of rows, options, usage
 //! errors and progress.
 
+pub(super) mod array_end;
 pub(super) mod arrays;
 pub(super) mod escapes;
 pub(super) mod format;

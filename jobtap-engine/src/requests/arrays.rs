@@ -1,0 +1,204 @@
+//! What clients do with job arrays, and read about them.
+
+use serde_json::{Map, Value, json};
+
+use super::jobs::{self, check_exception, check_signal, post_exception, refuse};
+use crate::api::{Cred, RaisedException, ReplyTo, RequestError};
+use crate::arrays::{Array, Arrays};
+use crate::core::Core;
+use crate::eventlog::Event;
+use crate::exec;
+use crate::host::errno::{EINVAL, ENOENT, EPERM};
+use crate::job::{JobId, Reach, State, StateSet, Uid, Urgency};
+use crate::jobs::Jobs;
+use crate::resource::Idset;
+use crate::turn::Turn;
+
+const UNKNOWN: &str = "unknown array id";
+
+/// An array on which this client may act.
+fn own<'a>(
+    arrays: &'a Arrays,
+    cred: Cred,
+    id: JobId,
+    guests: &str,
+) -> Result<&'a Array, RequestError> {
+    let array = arrays.get(id).ok_or_else(|| RequestError::new(ENOENT, UNKNOWN))?;
+    match cred.owner || array.userid() == cred.userid {
+        true => Ok(array),
+        false => refuse(EPERM, guests),
+    }
+}
+
+/// `job-manager.raise` on an array, and `job-manager.array-raise`: an exception on elements, on all of them without
+/// `indexes`. A fatal one drops those that aren't jobs yet.
+pub(super) fn raise(
+    turn: &mut Turn,
+    jobs: &mut Jobs,
+    arrays: &mut Arrays,
+    cred: Cred,
+    id: JobId,
+    indexes: Option<&Idset>,
+    exception: &RaisedException,
+) -> Result<Value, RequestError> {
+    let severity = check_exception(exception)?;
+    let guests = "guests can only raise exceptions on their own jobs";
+    let array = own(arrays, cred, id, guests)?;
+    let all = array.elements();
+    if let Some(unknown) = indexes.map(|indexes| indexes.difference(all.indexes()))
+        && !unknown.is_empty()
+    {
+        return refuse(ENOENT, format!("the array has no element with index {unknown}"));
+    }
+    if array.is_over() {
+        return refuse(ENOENT, "all elements of the array are inactive");
+    }
+    let positions = all.positions_of(indexes.unwrap_or(all.indexes()));
+    let active = array.active_among(&positions);
+    let mut count = active.len();
+    if severity == 0
+        && let Some(array) = arrays.change(id)
+    {
+        // First, so that none of them takes the place of one that ends.
+        count += array.drop_waiting(&positions);
+    }
+    for job in active {
+        if jobs.is_accepted(job) {
+            post_exception(turn, jobs, cred.userid, job, severity, exception);
+        }
+    }
+    Ok(json!({ "count": count }))
+}
+
+/// `job-manager.raiseall`: on jobs, and on the elements of arrays that aren't jobs yet.
+#[expect(clippy::too_many_arguments, reason = "the request has these members")]
+pub(super) fn raise_all(
+    turn: &mut Turn,
+    jobs: &Jobs,
+    arrays: &mut Arrays,
+    cred: Cred,
+    dry_run: bool,
+    userid: Option<Uid>,
+    states: StateSet,
+    exception: &RaisedException,
+) -> Result<Value, RequestError> {
+    let mut response = jobs::raise_all(turn, jobs, cred, dry_run, userid, states, exception)?;
+    let mut waiting = 0;
+    // An element that isn't a job yet waits for resources, as a job in SCHED does.
+    if states.contains(State::Sched) && exception.severity == 0 {
+        let ids = arrays.ids_where(|array| {
+            array.waiting() > 0 && userid.is_none_or(|userid| array.userid() == userid)
+        });
+        for id in ids {
+            waiting += match dry_run {
+                true => arrays.get(id).map_or(0, Array::waiting),
+                false => arrays.change(id).map_or(0, Array::drop_all_waiting),
+            };
+        }
+    }
+    if let Some(count) = response.get("count").and_then(Value::as_u64)
+        && let Some(response) = response.as_object_mut()
+    {
+        response.insert("count".to_owned(), (count + waiting as u64).into());
+    }
+    Ok(response)
+}
+
+/// `job-manager.kill` on an array: a signal to the elements that run.
+pub(super) fn kill(
+    turn: &mut Turn,
+    jobs: &Jobs,
+    arrays: &Arrays,
+    cred: Cred,
+    id: JobId,
+    signum: i64,
+    reach: Reach,
+) -> Result<Value, RequestError> {
+    let signal = check_signal(signum)?;
+    let array = own(arrays, cred, id, "guests may only send signals to their own jobs")?;
+    let is_running = |job: &JobId| matches!(jobs.state(*job), Some(State::Run | State::Cleanup));
+    let mut count = 0;
+    for (_, job) in array.active_jobs().filter(|(_, job)| is_running(job)) {
+        exec::signal(&mut turn.effects, jobs, job, signal, reach);
+        count += 1;
+    }
+    match count {
+        0 => refuse(EINVAL, "no element of the array is running"),
+        count => Ok(json!({ "count": count })),
+    }
+}
+
+/// `job-manager.urgency` on an array: of the elements that have no resources yet.
+pub(super) fn set_urgency(
+    turn: &mut Turn,
+    jobs: &mut Jobs,
+    arrays: &mut Arrays,
+    cred: Cred,
+    id: JobId,
+    value: i64,
+) -> Result<Value, RequestError> {
+    let urgency = Urgency::new(value)
+        .map_err(|_| RequestError::new(EINVAL, "urgency value is out of range"))?;
+    let array = own(arrays, cred, id, "guests can only reprioritize their own jobs")?;
+    if !cred.owner && urgency > array.urgency().max(Urgency::DEFAULT) {
+        return refuse(EPERM, "guests can only adjust urgency <= default");
+    }
+    let pending: Vec<JobId> = array
+        .active_jobs()
+        .map(|(_, job)| job)
+        .filter(|job| jobs.state(*job).is_some_and(|state| state < State::Run))
+        .collect();
+    if pending.is_empty() && array.waiting() == 0 {
+        return refuse(EINVAL, "urgency cannot be changed once resources are allocated");
+    }
+    let now = turn.clock.now;
+    let old = arrays.change(id).map(|array| array.set_urgency(now, cred, urgency));
+    for job in pending {
+        jobs.post(turn, job, Event::Urgency { userid: Some(cred.userid), urgency });
+    }
+    Ok(json!({ "old_urgency": old.unwrap_or_default().value() }))
+}
+
+/// `job-manager.array-wait`.
+pub(super) fn wait(core: &mut Core, reply: ReplyTo, cred: Cred, id: JobId) {
+    let guests = "guests can only wait for their own arrays";
+    if let Err(error) = own(&core.arrays, cred, id, guests) {
+        return core.turn.effects.reply(reply, Err(error));
+    }
+    // If the array is over, the response is sent at the end of this turn.
+    if let Some(array) = core.arrays.change(id) {
+        array.wait(reply);
+    }
+}
+
+/// `job-list.array`.
+pub(crate) fn array(core: &Core, id: JobId) -> Result<Value, RequestError> {
+    let array = core.arrays.get(id).ok_or_else(|| RequestError::new(ENOENT, UNKNOWN))?;
+    Ok(array.response())
+}
+
+/// `job-list.arrays`.
+pub(crate) fn open(core: &Core, userid: Option<Uid>) -> Value {
+    let open = core.arrays.open();
+    let selected = open.filter(|array| userid.is_none_or(|userid| array.userid() == userid));
+    let arrays: Vec<Value> = selected.map(Array::response).collect();
+    json!({ "arrays": arrays })
+}
+
+/// `job-list.elements`.
+pub(crate) fn elements(
+    core: &Core,
+    id: JobId,
+    indexes: Option<&Idset>,
+) -> Result<Value, RequestError> {
+    let array = core.arrays.get(id).ok_or_else(|| RequestError::new(ENOENT, UNKNOWN))?;
+    let all = array.elements().indexes();
+    let wanted = indexes.map(|indexes| all.intersection(indexes));
+    let mut jobs = Map::new();
+    for index in wanted.as_ref().unwrap_or(all).iter() {
+        if let Some(job) = array.job(index) {
+            jobs.insert(index.to_string(), json!(job));
+        }
+    }
+    Ok(json!({ "jobs": jobs }))
+}
