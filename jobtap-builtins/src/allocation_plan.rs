@@ -6,21 +6,30 @@
 
 use std::collections::BTreeMap;
 
+use jobtap_core::allocation::AllocationId;
 use jobtap_core::plugin::{OrderedAllocation, Supply, TableState};
 use jobtap_core::prelude::*;
 
 /// The plugin `.allocation-plan`.
 #[derive(Debug, Default)]
-pub struct AllocationPlan;
+pub struct AllocationPlan {
+    /// Since when no job has needed these, which are on order.
+    unneeded: BTreeMap<AllocationId, Timestamp>,
+}
 
 #[jobtap_plugin(name = ".allocation-plan")]
 impl AllocationPlan {
     #[on("allocation.plan")]
-    fn plan(&self, demand: &Demand) -> Plan {
+    fn plan(&mut self, demand: &Demand) -> Plan {
         let mut needs: Vec<Need<'_>> =
             demand.tables.iter().map(|table| Need::new(table, demand)).collect();
         cover(&mut needs, demand);
-        needs.iter().fold(Plan::new(), |plan, need| need.add_to(plan, demand))
+        let before = std::mem::take(&mut self.unneeded);
+        for id in needs.iter().flat_map(|need| need.unneeded(demand)) {
+            let since = before.get(&id).copied().unwrap_or(demand.now);
+            self.unneeded.insert(id, since);
+        }
+        needs.iter().fold(Plan::new(), |plan, need| need.add_to(plan, demand, &self.unneeded))
     }
 }
 
@@ -48,8 +57,24 @@ impl<'a> Need<'a> {
         Self { table, coming: coming.sum(), room, more: 0.0, jobs: 0 }
     }
 
+    /// Those on order for which no job is planned: the last ones, since the first ones start first.
+    fn unneeded(&self, demand: &Demand) -> impl Iterator<Item = AllocationId> {
+        let on_order = demand.of_table(&self.table.table.name).filter(|known| known.is_on_order());
+        let mut on_order: Vec<AllocationId> = on_order.map(|known| known.id).collect();
+        // `as` saturates, and cuts off.
+        let count = (self.coming + 1e-9) as usize;
+        let first = on_order.len().saturating_sub(count);
+        on_order.drain(..first);
+        on_order.into_iter()
+    }
+
     /// Adds orders and releases of this table to a plan.
-    fn add_to(&self, plan: Plan, demand: &Demand) -> Plan {
+    fn add_to(
+        &self,
+        plan: Plan,
+        demand: &Demand,
+        unneeded: &BTreeMap<AllocationId, Timestamp>,
+    ) -> Plan {
         let table = &self.table.table;
         let of_table = || demand.of_table(&table.name);
         let present = of_table().filter(|allocation| allocation.supply != Supply::Leaving).count();
@@ -65,23 +90,20 @@ impl<'a> Need<'a> {
             return plan.order(&table.name, count);
         }
         let mut spare = present.saturating_sub(table.min);
-        let mut coming = self.coming;
         let idle_time = table.idle_time.as_secs();
         of_table().fold(plan, |plan, allocation| {
-            let unneeded = match allocation.supply {
+            let since = unneeded.get(&allocation.id);
+            let is_spare = match allocation.supply {
                 Supply::OnOrder { .. } => {
-                    coming >= 1.0 && demand.now - allocation.asked >= idle_time
+                    since.is_some_and(|since| demand.now - *since >= idle_time)
                 }
                 Supply::Running { .. } => is_idle(allocation, demand, idle_time),
                 Supply::Leaving => false,
             };
-            if !unneeded || spare == 0 {
+            if !is_spare || spare == 0 {
                 return plan;
             }
             spare -= 1;
-            if allocation.is_on_order() {
-                coming -= 1.0;
-            }
             plan.release(allocation.id)
         })
     }

@@ -136,11 +136,18 @@ fn one_on_order_that_no_job_needs_is_cancelled_after_the_idle_time() {
     let mut m = start(json!([table("small", json!({}))]));
     let jobs = submit(&mut m, 2, &TestJob::new().ntasks(4));
     m.advance(2.0);
+    // However long it has been on order.
+    m.advance(300.0);
     m.cancel(jobs[0]).unwrap();
     m.advance(30.0);
     assert_eq!(outside(&m).len(), 2);
-    m.advance(40.0);
-    assert_eq!(outside(&m).len(), 1);
+    // A job that comes meanwhile takes it.
+    let other = submit(&mut m, 1, &TestJob::new().ntasks(4))[0];
+    m.advance(50.0);
+    assert_eq!((outside(&m).len(), m.orders().len()), (2, 2));
+    m.cancel(other).unwrap();
+    m.advance(130.0);
+    assert_eq!(m.outer_jobs().keys().collect::<Vec<_>>(), [&AllocationId(NonZeroU64::MIN)]);
 }
 
 #[test]

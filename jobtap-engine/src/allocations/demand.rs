@@ -124,7 +124,9 @@ fn pending(core: &Core) -> (Vec<PendingJobs>, u64) {
             }
         }
     }
-    (groups, (queues.len() as u64).saturating_sub(counted))
+    // Elements of arrays are pending jobs before they are needed: those that wait would be asked for like these.
+    let all = queues.len() as u64 + core.arrays.waiting();
+    (groups, all.saturating_sub(counted))
 }
 
 /// A job's time limit in seconds.

@@ -41,7 +41,8 @@ pub struct Demand {
     pub tables: Vec<TableState>,
     /// The pending jobs, in groups of equal ones.
     pub pending: Vec<PendingJobs>,
-    /// Further pending jobs, which aren't in `pending`: at most 10,000 jobs in 200 groups are looked at.
+    /// Further pending jobs, which aren't in `pending`: at most 10,000 jobs in 200 groups are looked at, and of a job array
+    /// only the elements that come next.
     pub more_pending: u64,
     /// The allocations that are on order or running, by id.
     pub allocations: Vec<OrderedAllocation>,
