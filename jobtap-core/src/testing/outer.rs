@@ -7,6 +7,7 @@ use super::manager::TestManager;
 use super::refused::Refused;
 use crate::allocation::AllocationId;
 use crate::engine::{AllocationCommand, AllocationEvent, Input, Request};
+use crate::eventlog::{EventEntry, decode_log};
 use crate::job::Timestamp;
 use crate::resource::Idset;
 
@@ -305,6 +306,11 @@ impl TestManager {
     /// The requests that the outer job manager has taken since the beginning, each with its time.
     pub fn orders(&self) -> &[(AllocationId, Timestamp)] {
         &self.outer.taken
+    }
+
+    /// The entries of `allocation.eventlog`.
+    pub fn allocation_log(&self) -> Vec<EventEntry> {
+        decode_log(self.store.allocation_log()).unwrap_or_default()
     }
 
     /// The tables and allocations as `jobtap allocation list` shows them.

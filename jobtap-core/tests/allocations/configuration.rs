@@ -61,6 +61,25 @@ fn an_instance_does_not_become_elastic_at_run_time() {
 }
 
 #[test]
+fn a_plugin_that_only_plans_is_loaded_in_elastic_instances_only() {
+    #[derive(Default)]
+    struct Plans;
+    #[jobtap_plugin(name = "plans")]
+    impl Plans {
+        #[on("allocation.plan")]
+        fn plan(&self) -> Plan {
+            Plan::new()
+        }
+    }
+    let is_loaded = |config: Value| {
+        let m = TestManager::new().plugin::<Asks>().plugin::<Plans>().config(config).start();
+        m.engine().unwrap().plugins().iter().any(|plugin| plugin.name.starts_with("plans"))
+    };
+    assert!(is_loaded(json!({"allocation": [small()]})));
+    assert!(!is_loaded(json!({})));
+}
+
+#[test]
 fn other_resources_are_refused() {
     let mut m = start(json!([small()]));
     let resources = m.free_resources().unwrap().clone();

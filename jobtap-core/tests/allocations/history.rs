@@ -84,6 +84,15 @@ fn check(m: &TestManager) {
     let ids: BTreeSet<u64> = known.iter().map(|shown| shown["id"].as_u64().unwrap()).collect();
     let outside: BTreeSet<u64> = m.outer_jobs().keys().map(|id| id.0.get()).collect();
     assert_eq!(ids, outside, "an allocation is forgotten, or one is remembered that isn't there");
+    // Each order was logged, and each logged order was made, unless it was refused.
+    let log = m.allocation_log();
+    let logged = |name: &str| {
+        let entries = log.iter().filter(|entry| entry.name == *name);
+        let ids = entries.map(|entry| entry.context.as_ref().unwrap()["id"].as_u64().unwrap());
+        ids.collect::<BTreeSet<u64>>()
+    };
+    let made: BTreeSet<u64> = asked.iter().map(|id| id.0.get()).collect();
+    assert_eq!(made, logged("order").difference(&logged("refused")).copied().collect());
     let mut places = Idset::new();
     for shown in known {
         let ranks: Idset = shown["ranks"].as_str().unwrap().parse().unwrap();

@@ -56,8 +56,11 @@ pub(crate) fn status(plugin: &LoadedPlugin) -> PluginStatus {
 pub(crate) fn load_configured(core: &mut Core) -> Result<(), StartError> {
     read_budget(&mut core.plugins, &core.config).map_err(StartError::from_error)?;
     faulted::read_limit(&mut core.plugins, &core.config).map_err(StartError::from_error)?;
-    let auto = configured_order(&core.plugins, &core.config)
+    let mut auto = configured_order(&core.plugins, &core.config)
         .map_err(|error| StartError(format!("job-manager.plugin-order: {error}")))?;
+    if core.allocations.tables.is_empty() {
+        auto.retain(|plugin| !only_plans(plugin));
+    }
     load_all(core, auto)?;
     let registry = &core.plugins.registry;
     let configured = registry.configured().filter(|plugin| has_table(&core.config, plugin));
@@ -78,6 +81,12 @@ pub(crate) fn load_configured(core: &mut Core) -> Result<(), StartError> {
     load_all(core, last)?;
     core.plugins.warn_without_priority(&mut core.turn.effects);
     Ok(())
+}
+
+/// Whether a plugin does nothing but plan allocations, so that an instance without tables for them has no use for it.
+fn only_plans(plugin: &PluginDescriptor) -> bool {
+    let mut topics = plugin.handlers.iter().map(|entry| entry.id);
+    topics.len() > 0 && topics.all(|topic| topic == TopicId::AllocationPlan)
 }
 
 /// Why the order in `job-manager.plugin-order` can't be kept.

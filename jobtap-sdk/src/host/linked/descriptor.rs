@@ -77,7 +77,8 @@ pub struct InitArgs<'a> {
 /// When a linked plugin is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Load {
-    /// At the start of the manager.
+    /// At the start of the manager. A plugin that handles nothing but `allocation.plan` is only loaded in an elastic
+    /// instance.
     Auto,
     /// At the start of the manager, after the plugins that the configuration names. `{remove = ..}` in the
     /// configuration removes it as if it were loaded already.
