@@ -86,6 +86,24 @@ fn jobs_are_submitted_again_even_if_the_manager_dies_meanwhile() {
 }
 
 #[test]
+fn a_host_that_was_in_two_allocations_stays_online_for_the_one_that_runs() {
+    use jobtap_core::engine::AllocationEvent;
+    let mut m = start(json!([small()]));
+    let jobs = [m.submit(job()).unwrap(), m.submit(job()).unwrap()];
+    m.advance(1.0);
+    for (number, rank) in [(1, 1), (2, 2)] {
+        let (id, host) = (id(number), "n7".to_owned());
+        m.report_allocation(AllocationEvent::Joined { id, rank, host });
+    }
+    m.cancel(jobs[0]).unwrap();
+    m.report_allocation(AllocationEvent::Ended { id: id(1), reason: "preempted".to_owned() });
+    assert_eq!(m.resource_status()["online"], "0,2");
+    m.crash_and_restart();
+    assert_eq!(m.resource_status()["online"], "0,2");
+    m.assert_state(jobs[1], State::Run);
+}
+
+#[test]
 fn refusals_and_core_hours_survive_a_restart() {
     let mut m = start(json!([small_with(json!({"core-hours-per-day": 5}))]));
     m.refuse_orders(Some("no"));
