@@ -72,7 +72,7 @@ fn a_plugin_that_only_plans_is_loaded_in_elastic_instances_only() {
         }
     }
     let is_loaded = |config: Value| {
-        let m = TestManager::new().plugin::<Asks>().plugin::<Plans>().config(config).start();
+        let m = TestManager::new().plugin::<Asks>().linked::<Plans>().config(config).start();
         m.engine().unwrap().plugins().iter().any(|plugin| plugin.name.starts_with("plans"))
     };
     assert!(is_loaded(json!({"allocation": [small()]})));

@@ -59,7 +59,7 @@ pub(crate) fn load_configured(core: &mut Core) -> Result<(), StartError> {
     let mut auto = configured_order(&core.plugins, &core.config)
         .map_err(|error| StartError(format!("job-manager.plugin-order: {error}")))?;
     if core.allocations.tables.is_empty() {
-        auto.retain(|plugin| !only_plans(plugin));
+        auto.retain(|plugin| !plugin.only_plans());
     }
     load_all(core, auto)?;
     let registry = &core.plugins.registry;
@@ -81,12 +81,6 @@ pub(crate) fn load_configured(core: &mut Core) -> Result<(), StartError> {
     load_all(core, last)?;
     core.plugins.warn_without_priority(&mut core.turn.effects);
     Ok(())
-}
-
-/// Whether a plugin does nothing but plan allocations, so that an instance without tables for them has no use for it.
-fn only_plans(plugin: &PluginDescriptor) -> bool {
-    let mut topics = plugin.handlers.iter().map(|entry| entry.id);
-    topics.len() > 0 && topics.all(|topic| topic == TopicId::AllocationPlan)
 }
 
 /// Why the order in `job-manager.plugin-order` can't be kept.

@@ -47,6 +47,15 @@ pub struct PluginDescriptor {
     pub handlers: &'static [HandlerEntry],
 }
 
+impl PluginDescriptor {
+    /// Whether the plugin does nothing but plan allocations, so that only an elastic instance has a use for it.
+    #[doc(hidden)]
+    pub fn only_plans(&self) -> bool {
+        let mut topics = self.handlers.iter().map(|entry| entry.id);
+        topics.len() > 0 && topics.all(|topic| topic == TopicId::AllocationPlan)
+    }
+}
+
 impl fmt::Debug for PluginDescriptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PluginDescriptor")
