@@ -689,7 +689,7 @@ impl Engine {
     /// Each allocation is `{"id","table","state","job","reason","ranks","nodes","hosts","online","time_limit","t_asked",
     /// "t_started","t_end","t_idle"}`. `state` is `asked`, `waiting`, `running`, `draining` or `ending`; `job` is its id
     /// outside; `reason` is why it waits or is given back; `ranks` are the places of its nodes and `nodes` the number of them;
-    /// `hosts` is the hostlist of the nodes that have joined, `online` their ranks; `time_limit` is in seconds; `t_end` is
+    /// `hosts` is the hostlist of the nodes that have joined, `online` the ranks of those that aren't lost; `time_limit` is in seconds; `t_end` is
     /// when it ends at the latest; `t_idle` is since when it has had no job.
     ///
     /// Each table is `{"name","engine","nodes","cores","gpus","min","max","time_limit","count","core_hours",

@@ -13,12 +13,13 @@ use crate::resource::{Hostlist, Idset};
 pub(crate) fn list(core: &Core) -> Value {
     let (allocations, now) = (&core.allocations, core.turn.clock.now);
     let known = allocations.known.iter();
-    let known = known.map(|(id, known)| allocation(*id, known));
+    let offline = &core.alloc.nodes.offline;
+    let known = known.map(|(id, known)| allocation(*id, known, offline));
     let tables = allocations.tables.iter().map(|known| table(allocations, known, now));
     json!({ "allocations": known.collect::<Vec<_>>(), "tables": tables.collect::<Vec<_>>() })
 }
 
-fn allocation(id: AllocationId, known: &Ordered) -> Value {
+fn allocation(id: AllocationId, known: &Ordered, offline: &Idset) -> Value {
     let mut shown = Map::new();
     let mut add = |key: &str, value: Value| {
         if !value.is_null() {
@@ -39,7 +40,8 @@ fn allocation(id: AllocationId, known: &Ordered) -> Value {
     add("ranks", json!(known.ranks));
     add("nodes", json!(known.ranks.len()));
     add("hosts", json!(hosts(known)));
-    add("online", json!(known.joined.keys().copied().collect::<Idset>()));
+    let joined: Idset = known.joined.keys().copied().collect();
+    add("online", json!(joined.difference(offline)));
     add("time_limit", json!(known.time_limit));
     add("t_asked", json!(known.asked));
     add("t_started", json!(known.started()));
