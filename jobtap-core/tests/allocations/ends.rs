@@ -102,6 +102,47 @@ fn a_node_that_is_lost_is_used_again_by_the_next_allocation() {
     m.assert_state(again, State::Run);
 }
 
+/// A manager with jobs that were handed to the executor ahead of their turn, in an allocation of one core.
+fn with_jobs_ahead(on_loss: &str) -> (TestManager, Vec<JobId>) {
+    let table = small_with(json!({"cores": 1, "max": 1, "on-loss": on_loss}));
+    let config = json!({ "allocation": [table] });
+    let mut m = TestManager::new().plugin::<Asks>().config(config).prefill().start();
+    let job = || TestJob::new().duration(60.0);
+    let short = m.submit(job()).unwrap();
+    m.advance(0.11);
+    m.finish(short, 0);
+    let jobs: Vec<JobId> = (0..3).map(|_| m.submit(job()).unwrap()).collect();
+    m.submit(job().urgency(0)).unwrap();
+    let why = m.why(jobs[1]);
+    assert!(why[0].starts_with("its turn comes as soon as"), "{why:?}");
+    (m, jobs)
+}
+
+#[test]
+fn jobs_ahead_of_their_turn_are_not_lost_with_their_node() {
+    let (mut m, _) = with_jobs_ahead("requeue");
+    m.end_allocation(id(1), "preempted");
+    for _ in 0..20 {
+        m.advance(2.0);
+        m.executing().into_iter().for_each(|id| m.finish(id, 0));
+    }
+    let results: Vec<_> = m.jobs().into_iter().map(|id| m.job(id).result()).collect();
+    let completed = results.iter().filter(|result| **result == Some(JobResult::Completed)).count();
+    assert_eq!(completed, 4, "{results:?}");
+}
+
+#[test]
+fn a_job_that_was_begun_on_a_node_that_is_gone_ends_too() {
+    let (mut m, jobs) = with_jobs_ahead("fail");
+    m.let_allocations_wait(f64::INFINITY);
+    m.end_allocation(id(1), "preempted");
+    m.advance(2.0);
+    assert_eq!(m.executing(), []);
+    m.assert_exception(jobs[0], "node-failure", "n0");
+    m.assert_exception(jobs[1], "node-failure", "n0");
+    m.assert_state(jobs[2], State::Sched);
+}
+
 #[test]
 fn a_released_allocation_takes_no_new_jobs_and_ends_with_the_last() {
     let (mut m, first) = running(small_with(json!({"max": 1})), TestJob::new());

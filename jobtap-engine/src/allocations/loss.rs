@@ -5,7 +5,7 @@ use crate::core::Core;
 use crate::dispatch::resubmission::{self, allows_requeue, attempts, is_interactive};
 use crate::job::{JobId, State};
 use crate::resource::Idset;
-use crate::submissions::Failed;
+use crate::submissions::{Failed, Requeue};
 
 /// The number of times that a job is submitted again before it is held: one that runs longer than any allocation would lose
 /// its nodes forever.
@@ -22,8 +22,19 @@ pub(crate) fn end_jobs_on(core: &mut Core, lost: &Idset) {
     }
 }
 
+/// Ends the jobs that run where no node is any more: those that the executor had begun ahead of their turn when their
+/// allocation ended.
+pub(super) fn end_jobs_without_nodes(core: &mut Core) {
+    let gone = core.allocations.tables.ranks().difference(&core.allocations.joined());
+    end_jobs_on(core, &gone);
+}
+
 fn end_job(core: &mut Core, id: JobId, lost: &Idset) {
     let Core { turn, jobs, alloc, allocations, submissions, .. } = core;
+    if matches!(submissions.requeues.get(&id), Some(Requeue::Failed(_) | Requeue::Both(..))) {
+        // It ends as soon as it is known whether it has a successor.
+        return;
+    }
     let Some(record) = jobs.get(id) else { return };
     let Some(resources) = record.job.resources() else { return };
     let theirs = resources.ranks().intersection(lost);

@@ -5,7 +5,7 @@
 
 use super::change::Change;
 use super::state::{Ordered, State};
-use super::{Allocations, demand, posting, release};
+use super::{Allocations, demand, loss, posting, release};
 use crate::allocation::Table;
 use crate::api::{AllocationCommand, Effect, Level, TimerId};
 use crate::core::Core;
@@ -36,9 +36,15 @@ pub(super) struct Planner {
     /// Whether an allocation or the configuration has changed since.
     changed: bool,
     timer: Option<(Timestamp, TimerId)>,
+    /// Whether an allocation has ended since.
+    has_lost: bool,
 }
 
 impl Planner {
+    pub(super) fn note_loss(&mut self) {
+        self.has_lost = true;
+    }
+
     pub(super) fn note_change(&mut self) {
         self.changed = true;
     }
@@ -76,6 +82,9 @@ fn arm(core: &mut Core, at: Timestamp) {
 pub(crate) fn run(core: &mut Core) {
     let now = core.turn.clock.now;
     core.allocations.planner.timer = None;
+    if std::mem::take(&mut core.allocations.planner.has_lost) {
+        loss::end_jobs_without_nodes(core);
+    }
     let used = core.alloc.pool.allocated().ranks();
     note_idle(&mut core.allocations, &used, now);
     release::end_drained(core, &used);

@@ -90,6 +90,7 @@ fn ended(core: &mut Core, id: AllocationId, reason: String) {
     turn.effects
         .log(Level::Info, format!("allocation {id} of {} has ended: {reason}", known.table));
     posting::post(turn, allocations, &Change::Ended { id, reason });
+    allocations.planner.note_loss();
     // Before its hosts lose their names.
     loss::end_jobs_on(core, &ranks);
     let Core { turn, alloc, timers, allocations, .. } = core;

@@ -70,6 +70,5 @@ pub(crate) fn resume(core: &mut Core) {
         };
         turn.effects.after.push(Effect::Allocation(command));
     }
-    let gone = allocations.tables.ranks().difference(&allocations.joined());
-    loss::end_jobs_on(core, &gone);
+    loss::end_jobs_without_nodes(core);
 }

@@ -371,15 +371,22 @@ impl Pool {
     }
 
     /// The next time, in UNIX seconds, from which a maintenance that doesn't affect the job if it starts at `now` would
-    /// affect it; `None` if there is no such maintenance.
+    /// affect it, or nodes are there for too short a time; `None` if nothing of that is to come.
     #[doc(hidden)]
     #[must_use]
     pub fn comes_too_near(&self, jobspec: &Jobspec, now: f64) -> Option<f64> {
         let duration = limit(jobspec);
-        let later = self.closures(duration).filter(|m| now + duration <= m.from);
-        // Rounded up, so that the sum of this and the duration is above `from`: then the maintenance affects the job, and
-        // this is after `now`.
-        later.map(|m| (m.from.next_up() - duration).next_up()).min_by(f64::total_cmp)
+        first_too_near(self.closures(duration), duration, now)
+    }
+
+    /// Whether a job could start at any time from `now` until `until` (UNIX seconds) on nodes on which it could start now:
+    /// no maintenance is to come, and no node's end comes too near in that time.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn stays_possible(&self, jobspec: &Jobspec, now: f64, until: f64) -> bool {
+        let duration = limit(jobspec);
+        first_too_near(self.maintenance.iter(), duration, now).is_none()
+            && self.comes_too_near(jobspec, now).is_none_or(|at| at > until)
     }
 
     /// Whether a job could run if there were no other jobs and all nodes were up.
@@ -504,6 +511,18 @@ impl Pool {
         self.unallocated.union_with(&back);
         self.more_is_free();
     }
+}
+
+/// The first time from which one of these closures keeps a job of this duration from its nodes, if it doesn't at `now`.
+fn first_too_near<'a>(
+    closures: impl Iterator<Item = &'a Maintenance>,
+    duration: f64,
+    now: f64,
+) -> Option<f64> {
+    let later = closures.filter(|m| now + duration <= m.from);
+    // Rounded up, so that the sum of this and the duration is above `from`: then the closure affects the job, and this is
+    // after `now`.
+    later.map(|m| (m.from.next_up() - duration).next_up()).min_by(f64::total_cmp)
 }
 
 /// A job's time limit, in seconds; infinite for a job without one.
