@@ -11,6 +11,9 @@
 //! These are Flux's schemes. Two forms are jobtap's own: `afterstart:ID+5m` is satisfied five minutes after
 //! the start of the job, and `any-of:afterok:ID|afterstart:ID` as soon as one of its conditions is.
 //!
+//! The other job can be a job array: `afterany` is satisfied when all of its elements have ended, `afterok` when all have
+//! succeeded, and `afternotok` when all have ended and one has not succeeded.
+//!
 //! The eventlog of the other job decides, so that a restart changes nothing. A job with a delay after another job's
 //! start stores that start time in its data, since the other job may be purged meanwhile.
 
@@ -18,6 +21,7 @@ mod condition;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jobtap_core::array::{Element, Progress};
 use jobtap_core::eventlog::Name;
 use jobtap_core::plugin::Timer;
 use jobtap_core::prelude::*;
@@ -53,6 +57,13 @@ struct Open {
     delay: Option<Fsd>,
     /// The target has started, and this satisfies the dependency after the delay.
     timer: Option<Timer>,
+}
+
+/// What a condition is on.
+enum Target<'a> {
+    Job(JobRef<'a>),
+    /// A job array; it fails as soon as one of its elements does.
+    Array(Progress),
 }
 
 /// The status of a condition.
@@ -101,11 +112,20 @@ impl DependencyAfter {
         if asked_again && job.dependency(&description).is_none() {
             return Ok(());
         }
+        // Elements of an array may have gone without an event: all is judged anew.
+        if let Some(all) = self.waiting.get_mut(&job.id()) {
+            all.extract_if(.., |open| open.description == description).for_each(Open::cancel);
+        }
         let stored = if asked_again { starts.get().or_reject()? } else { Starts::default() };
         let mut judged = Vec::new();
         for condition in conditions {
             let status = match self.target(job, &condition, &cx) {
-                Ok(target) => status(&condition, target, cx.now()),
+                Ok(Target::Job(target)) => status(&condition, target, cx.now()),
+                Ok(Target::Array(progress)) => match condition.kind.judge_array(progress) {
+                    Some(Ok(())) => Status::Satisfied,
+                    Some(Err(never)) => Status::Never(never),
+                    None => Status::Open,
+                },
                 // The job may have been purged meanwhile.
                 Err(refusal) => match stored.0.get(&condition.target) {
                     Some(start) if condition.delay.is_some() => Status::After(*start),
@@ -190,13 +210,17 @@ impl DependencyAfter {
     #[on("job.state.inactive")]
     fn over(&mut self, job: &Job, cx: Cx<'_, JobStateInactive>) {
         self.forget(job.id());
-        let conditions = self.take(job.id(), |_| true);
+        let mut judged = Vec::new();
+        for (dependent, open) in self.take(job.id(), |_| true) {
+            judged.push((dependent, open.kind.judge(job.into()), open.description));
+        }
         self.dependents.remove(&job.id());
+        self.judge_array(job, &cx, &mut judged);
         let mut failed = Vec::new();
-        for (dependent, open) in conditions {
-            match open.kind.judge(job.into()) {
-                Ok(()) => self.satisfied(&cx, dependent, &open.description),
-                Err(never) => failed.push((dependent, open.description, never)),
+        for (dependent, judgment, description) in judged {
+            match judgment {
+                Ok(()) => self.satisfied(&cx, dependent, &description),
+                Err(never) => failed.push((dependent, description, never)),
             }
         }
         // After all satisfied dependencies have been removed, as in Flux, since an exception makes the
@@ -223,23 +247,63 @@ impl DependencyAfter {
         QueryData::new().with("dependencies", all.collect::<Value>())
     }
 
-    /// Returns the job of a condition, which must belong to the same user.
+    /// Returns the job or the array of a condition, which must belong to the same user.
     fn target<'a>(
         &self,
         job: &Job,
         condition: &Condition<'_>,
         cx: &'a Cx<'_, JobDependency>,
-    ) -> Result<JobRef<'a>, Reject> {
+    ) -> Result<Target<'a>, Reject> {
         let Condition { scheme, id, target, .. } = condition;
         let unknown = || Reject::new(format!("dependency: {scheme}: id {id}: job not found"));
-        let target = cx.job(*target).map_err(|_| unknown())?;
-        if target.userid() != job.userid() {
-            if self.private.hides(target.userid(), job.userid(), cx.owner()) {
+        let target = match (cx.job(*target), cx.array(*target)) {
+            (Ok(target), _) => Target::Job(target),
+            (Err(_), Some(_)) if matches!(condition.kind, Kind::Start | Kind::Except) => {
+                return Err(Reject::new(format!(
+                    "dependency: {scheme}: {id} is a job array: use afterany, afterok or afternotok, or one of its \
+                     elements"
+                )));
+            }
+            (Err(_), Some(array)) => Target::Array(array),
+            (Err(_), None) => return Err(unknown()),
+        };
+        let userid = match &target {
+            Target::Job(target) => target.userid(),
+            Target::Array(array) => array.userid,
+        };
+        if userid != job.userid() {
+            if self.private.hides(userid, job.userid(), cx.owner()) {
                 return Err(unknown());
             }
             return Err(Reject::new(format!("{scheme}: Permission denied for job {id}")));
         }
         Ok(target)
+    }
+
+    /// Judges the conditions on the array whose element has ended.
+    fn judge_array(
+        &mut self,
+        job: &Job,
+        cx: &Cx<'_, JobStateInactive>,
+        judged: &mut Vec<(JobId, Result<(), Never>, String)>,
+    ) {
+        if self.dependents.is_empty() {
+            return;
+        }
+        let Some(Element { array, .. }) = Element::of(job.jobspec().value()) else { return };
+        let Some(progress) = cx.array(array).filter(|_| self.dependents.contains_key(&array))
+        else {
+            return;
+        };
+        let is_decided = |open: &Open| open.kind.judge_array(progress).is_some();
+        for (dependent, open) in self.take(array, is_decided) {
+            if let Some(judgment) = open.kind.judge_array(progress) {
+                judged.push((dependent, judgment, open.description));
+            }
+        }
+        if progress.is_over() {
+            self.dependents.remove(&array);
+        }
     }
 
     /// Sets the timer of a condition whose target started at `start`.

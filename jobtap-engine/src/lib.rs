@@ -631,12 +631,17 @@ impl Engine {
     }
 
     /// `job-list.elements`: the jobs of these elements of an array, `{"jobs":{"INDEX":ID}}`. Elements that aren't jobs
-    /// yet are left out.
+    /// yet are left out, and with `active` those whose jobs are inactive.
     ///
     /// # Errors
     /// ENOENT for an unknown array.
-    pub fn elements(&self, id: JobId, indexes: Option<&Idset>) -> Result<Value, RequestError> {
-        requests::arrays::elements(&self.core, id, indexes)
+    pub fn elements(
+        &self,
+        id: JobId,
+        indexes: Option<&Idset>,
+        active: bool,
+    ) -> Result<Value, RequestError> {
+        requests::arrays::elements(&self.core, id, indexes, active)
     }
 
     /// `job-manager.getinfo`.

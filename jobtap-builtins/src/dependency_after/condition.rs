@@ -1,5 +1,6 @@
 //! The conditions that a job can wait for: the start of another job, or how it ended.
 
+use jobtap_core::array::Progress;
 use jobtap_core::eventlog::Name;
 use jobtap_core::prelude::*;
 
@@ -58,6 +59,16 @@ impl Kind {
             Kind::Except => excepted,
         };
         if satisfied { Ok(()) } else { Err(Never::Ended) }
+    }
+
+    /// Checks whether an array satisfies the dependency; `None` if its further elements decide that.
+    pub(super) fn judge_array(self, array: Progress) -> Option<Result<(), Never>> {
+        match self {
+            Kind::Success if !array.has_all_completed_so_far() => Some(Err(Never::Ended)),
+            _ if !array.is_over() => None,
+            Kind::Failure if array.has_all_completed_so_far() => Some(Err(Never::Ended)),
+            _ => Some(Ok(())),
+        }
     }
 
     /// The rejection of a job whose dependency can't be satisfied any more.

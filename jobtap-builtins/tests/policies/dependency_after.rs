@@ -357,3 +357,73 @@ fn conditions_without_a_meaning_are_refused() {
         assert_eq!(refusal(dependency.to_owned()), expected);
     }
 }
+
+/// A manager with an array of this many elements, of which two run at a time, each for a second.
+fn with_array(elements: &str) -> (TestManager, JobId) {
+    let mut m = manager();
+    let elements = serde_json::from_value(json!({"indexes": elements, "at-once": 2})).unwrap();
+    let array = m.submit(TestJob::new().run_for(1.0).elements(elements)).unwrap();
+    (m, array)
+}
+
+#[test]
+fn a_job_waits_for_all_elements_of_an_array() {
+    let (mut m, array) = with_array("0-5");
+    let after = |scheme: &str| TestJob::new().dependency(&format!("{scheme}:{array}"));
+    let any = m.submit(after("afterany")).unwrap();
+    let ok = m.submit(after("afterok")).unwrap();
+    let notok = m.submit(after("afternotok")).unwrap();
+    m.advance(2.5);
+    for id in [any, ok, notok] {
+        m.assert_state(id, State::Depend);
+    }
+    m.crash_and_restart();
+    m.advance(1.0);
+    assert_ne!(m.job(any).state(), State::Depend);
+    assert_ne!(m.job(ok).state(), State::Depend);
+    m.assert_exception(notok, "dependency", "can never be satisfied");
+    // Once the array is over, it is judged at the submission.
+    let late = m.submit(after("afterok")).unwrap();
+    assert_ne!(m.job(late).state(), State::Depend);
+    assert!(m.submit(after("afternotok")).is_err());
+}
+
+#[test]
+fn a_failed_element_decides_for_the_array() {
+    let (mut m, array) = with_array("0-5");
+    let after = |scheme: &str| TestJob::new().dependency(&format!("{scheme}:{array}"));
+    let ok = m.submit(after("afterok")).unwrap();
+    let notok = m.submit(after("afternotok")).unwrap();
+    let first = m.element(array, 0).unwrap();
+    m.cancel(first).unwrap();
+    m.assert_exception(ok, "dependency", "can never be satisfied");
+    m.assert_state(notok, State::Depend);
+    m.advance(10.0);
+    assert_ne!(m.job(notok).state(), State::Depend);
+}
+
+#[test]
+fn an_array_that_is_canceled_before_it_ran_is_over() {
+    let mut m = manager();
+    let elements = serde_json::from_value(json!({"indexes": "0-5", "at-once": 1})).unwrap();
+    let array = m.submit(TestJob::new().run_for(1.0).elements(elements)).unwrap();
+    let any = m.submit(TestJob::new().dependency(&format!("afterany:{array}"))).unwrap();
+    m.urgency(array, 0).unwrap();
+    m.advance(5.0);
+    m.assert_state(any, State::Depend);
+    m.cancel(array).unwrap();
+    assert_ne!(m.job(any).state(), State::Depend);
+}
+
+#[test]
+fn conditions_that_an_array_does_not_have_are_refused() {
+    let (mut m, array) = with_array("0-5");
+    for scheme in ["afterstart", "afterexcept"] {
+        let refused =
+            m.submit(TestJob::new().dependency(&format!("{scheme}:{array}"))).unwrap_err();
+        let text = format!("{scheme}: {array} is a job array: use afterany, afterok or afternotok");
+        assert!(refused.to_string().contains(&text), "{refused}");
+    }
+    let other = TestJob::new().user(1001).dependency(&format!("afterany:{array}"));
+    assert!(m.submit(other).unwrap_err().to_string().contains("Permission denied"));
+}

@@ -238,7 +238,7 @@ impl TestManager {
 
     /// The job of the element with this index, if it is one.
     pub fn element(&self, array: JobId, index: u32) -> Option<JobId> {
-        let jobs = self.engine()?.elements(array, Some(&Idset::from(index..=index))).ok()?;
+        let jobs = self.engine()?.elements(array, Some(&Idset::from(index..=index)), false).ok()?;
         jobs.pointer(&format!("/jobs/{index}"))?.as_u64().map(JobId::new)
     }
 

@@ -33,8 +33,8 @@ impl MemoryStore {
                 }
                 Write::Share { id, key, with } => {
                     let value = self.instance.get(&with).cloned();
-                    let value = value.expect("the engine shares a key that isn't stored");
-                    self.values.insert((id, key.to_owned()), value);
+                    assert!(value.is_some(), "the engine shares {with}, which isn't stored");
+                    self.values.extend(value.map(|value| ((id, key.to_owned()), value)));
                 }
                 Write::Accepted { .. } => {}
                 Write::Inactive { id, summary } => {

@@ -332,3 +332,54 @@ proptest! {
         prop_assert_eq!(ended.iter().sum::<usize>(), 1500, "{}", array);
     }
 }
+
+#[test]
+fn a_requeued_element_stays_in_its_array() {
+    let mut m = cores(2).start();
+    let id = m.submit(array("0-3")).unwrap();
+    let first = m.element(id, 0).unwrap();
+    let asked = m.open_request(1000, Request::Requeue { id: first, hold: false });
+    let new = m.answered(asked).unwrap().unwrap()["id"].as_u64().map(JobId::new);
+    assert_eq!(m.element(id, 0), new);
+    m.assert_state(first, State::Inactive);
+    let counts = |m: &TestManager| (running(m, id), m.array(id)["pending"].as_u64().unwrap());
+    let before = (counts(&m), text(&m, id, "canceled"));
+    assert_eq!(before, ((2, 2), String::new()));
+    m.crash_and_restart();
+    assert_eq!((counts(&m), text(&m, id, "canceled")), before);
+    while let Some(job) = m.executing().first().copied() {
+        m.finish(job, 0);
+    }
+    assert_eq!(text(&m, id, "completed"), "0-3");
+}
+
+#[test]
+fn a_listing_joins_the_pending_elements_if_asked_to() {
+    let mut m = cores(2).start();
+    let id = m.submit(array("0-4999").name("many")).unwrap();
+    let other = m.submit(TestJob::new()).unwrap();
+    let list = |m: &TestManager, more: Value| {
+        let mut payload = json!({"max_entries": 0, "arrays": true});
+        payload.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let jobs = m.list(payload).unwrap();
+        let shown = jobs.iter().map(|job| (job["id"].clone(), job["array"]["elements"].clone()));
+        shown.collect::<Vec<_>>()
+    };
+    let [first, second] = [0, 1].map(|index| m.element(id, index).unwrap());
+    let (joined, none) = (json!("2-4999"), Value::Null);
+    let expected = [
+        (json!(id), joined.clone()),
+        (json!(other), none.clone()),
+        (json!(first), none.clone()),
+        (json!(second), none.clone()),
+    ];
+    assert_eq!(list(&m, json!({})), expected);
+    assert_eq!(list(&m, json!({"constraint": {"name": ["many"]}})).len(), 3);
+    assert_eq!(list(&m, json!({"constraint": {"states": [State::Run.value()]}})).len(), 2);
+    assert_eq!(list(&m, json!({"constraint": {"userid": [1001]}})), []);
+    let listed = m.listed(id);
+    assert_eq!((&listed["name"], &listed["ntasks"]), (&json!("many"), &json!(1)));
+    m.cancel(id).unwrap();
+    assert_eq!(m.listed(id)["result"], JobResult::Canceled.value());
+    assert!(list(&m, json!({})).iter().all(|(listed, _)| *listed != json!(id)));
+}

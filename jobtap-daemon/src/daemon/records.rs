@@ -4,13 +4,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use jobtap_core::engine::{Cred, JobLog};
+use jobtap_core::engine::{ArrayKey, Cred, JobLog};
 use jobtap_core::eventlog::{Event, EventEntry, Name, decode_log};
 use jobtap_core::job::{JobId, Uid};
 
 use crate::rpc::RpcError;
 use crate::rpc::errno::{EFBIG, EIO, ENOENT, EPERM};
-use crate::store::{GuestFiles, Key, Store};
+use crate::store::{GuestFiles, Key, Store, request};
 
 /// The maximum number of bytes of a job's input or output that a guest gets in one response. As a stream
 /// (`job-info.eventlog-watch`) a guest gets all of it.
@@ -88,7 +88,10 @@ impl Records {
     /// The text of one of a job's eventlogs; `None` if the job has no such log.
     pub(super) fn log(&self, id: JobId, log: JobLog) -> Result<Option<String>, RpcError> {
         let key = Key::job(id.as_u64(), log.key()).map_err(unreadable)?;
-        let bytes = self.store.read_log(&key).map_err(unreadable)?;
+        let bytes = match (self.store.read_log(&key).map_err(unreadable)?, log) {
+            (None, JobLog::Main) => self.of_array(ArrayKey::Eventlog, id)?,
+            (bytes, _) => bytes,
+        };
         bytes.map(|bytes| String::from_utf8(bytes).map_err(unreadable)).transpose()
     }
 
@@ -97,8 +100,22 @@ impl Records {
         let Ok(key) = Key::job(id.as_u64(), name) else {
             return Ok(None);
         };
-        let bytes = self.store.get(&key).map_err(unreadable)?;
+        let bytes = match (self.store.get(&key).map_err(unreadable)?, ArrayKey::named(name)) {
+            (None, Some(key)) => self.of_array(key, id)?,
+            (bytes, _) => bytes,
+        };
         bytes.map(|bytes| String::from_utf8(bytes).map_err(unreadable)).transpose()
+    }
+
+    /// What is stored about a job array with this id, if there is one.
+    fn of_array(&self, key: ArrayKey, id: JobId) -> Result<Option<Vec<u8>>, RpcError> {
+        let stored = Key::instance(&key.of(id)).map_err(unreadable)?;
+        let found = match key {
+            ArrayKey::Eventlog => self.store.read_log(&stored),
+            _ => self.store.get(&stored),
+        };
+        // As under the key of a job.
+        Ok(found.map_err(unreadable)?.map(|value| request::shown(key.name(), value)))
     }
 
     /// A job's main eventlog, for the manager itself.

@@ -23,6 +23,7 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use jobtap_core::array::Element;
 use jobtap_core::engine::ExecEvent;
 use jobtap_core::job::{JobId, TaskMap};
 use serde::{Deserialize, Serialize};
@@ -80,6 +81,9 @@ pub struct StartJob {
     /// The job's queue, if there are queues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
+    /// The place in a job array, if the job is an element of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub element: Option<Element>,
     /// The allocated resources (R, RFC 20).
     pub resources: serde_json::Value,
     /// The nodes in the order of ranks, with the tasks of each. Tasks are ranked node by node, unless the
@@ -136,6 +140,7 @@ impl StartJob {
             tmpdir: None,
             name: String::new(),
             queue: None,
+            element: None,
             resources: serde_json::Value::Null,
             nodes: Vec::new(),
             part: None,

@@ -42,7 +42,7 @@ pub(super) fn parts(stored: &str) -> Option<(u32, &str)> {
 }
 
 /// The value of a key as a reader expects it.
-pub(super) fn shown(name: &str, stored: Vec<u8>) -> Vec<u8> {
+pub(crate) fn shown(name: &str, stored: Vec<u8>) -> Vec<u8> {
     if name != Key::J {
         return stored;
     }
@@ -65,7 +65,7 @@ pub(crate) fn token_of(userid: u32, jobspec: &str) -> String {
 }
 
 /// The jobspec in such a token; `None` if the text is not a token.
-pub(crate) fn jobspec_of(token: &str) -> Option<String> {
+pub fn jobspec_of(token: &str) -> Option<String> {
     let encoded = token.split('.').nth(1)?;
     String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?).ok()
 }

@@ -7,8 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ElementsError, Texts};
-use crate::jobspec::{JobspecError, path};
+use super::{Element, ElementsError, Texts};
+use crate::job::JobId;
+use crate::jobspec::JobspecError;
 use crate::resource::Idset;
 
 /// The places in a jobspec in which elements may differ. The others decide about resources, limits and rights, which a
@@ -20,18 +21,13 @@ const PLACES: [&str; 4] = [
     "/attributes/system/cwd",
 ];
 
-/// The path of an element's index in its jobspec, where Slurm's plugins and scripts read it.
-const INDEX: &str = "attributes.system.slurm.array_task_id";
-
-/// The path of the array's id.
-const ARRAY: &str = "attributes.system.slurm.array_job_id";
-
 /// The elements of a job array.
 ///
 /// Each has an index, which users choose, and a position, from 0 in the order of the indexes.
 ///
 /// ```
 /// use jobtap_core::array::Elements;
+/// use jobtap_core::job::JobId;
 /// use serde_json::json;
 ///
 /// let elements: Elements = serde_json::from_value(json!({
@@ -43,7 +39,7 @@ const ARRAY: &str = "attributes.system.slurm.array_job_id";
 /// assert_eq!((elements.len(), elements.index(2), elements.position(4)), (3, Some(8), Some(1)));
 ///
 /// let mut jobspec = json!({"tasks": [{"command": ["cat", "{}"]}], "attributes": {}});
-/// elements.fill(&mut jobspec, 77, 2)?;
+/// elements.fill(&mut jobspec, JobId::new(77), 2)?;
 /// assert_eq!(jobspec["tasks"][0]["command"], json!(["cat", "file-c.txt"]));
 /// let slurm = &jobspec["attributes"]["system"]["slurm"];
 /// assert_eq!(slurm, &json!({"array_job_id": 77, "array_task_id": 8}));
@@ -281,11 +277,48 @@ impl Elements {
         Ok(())
     }
 
+    /// These elements alone, with what they have in each place. Indexes of others are left out.
+    ///
+    /// ```
+    /// use jobtap_core::array::Elements;
+    ///
+    /// let all: Elements = serde_json::from_str(r#"{"indexes": "0-2", "fields": [["a", "b", "c"]]}"#)?;
+    /// let some = all.only(&"1-7".parse().unwrap());
+    /// let written = serde_json::to_string(&some)?;
+    /// assert_eq!(written, r#"{"indexes":"1-2","fields":[["b","c"]]}"#);
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    #[must_use]
+    pub fn only(&self, indexes: &Idset) -> Self {
+        let positions = self.positions_of(indexes);
+        let of_field = |field: &Field| match field {
+            Field::Texts(texts) => {
+                let text = |position| texts.get(position as usize).unwrap_or_default();
+                Field::Texts(positions.iter().map(text).collect())
+            }
+            Field::Count { from } => {
+                let number = |position: u32| (from + u64::from(position)).to_string();
+                Field::Texts(positions.iter().map(number).collect())
+            }
+        };
+        Self::new(
+            self.indexes.intersection(indexes),
+            self.at_once,
+            self.fields.iter().map(of_field).collect(),
+            self.places.clone(),
+        )
+    }
+
     /// Makes the array's jobspec that of the element at a position. `array` is the array's id.
     ///
     /// # Errors
     /// [`JobspecError`] if the jobspec has no room for the element's index.
-    pub fn fill(&self, jobspec: &mut Value, array: u64, position: u32) -> Result<(), JobspecError> {
+    pub fn fill(
+        &self,
+        jobspec: &mut Value,
+        array: JobId,
+        position: u32,
+    ) -> Result<(), JobspecError> {
         for Place { at, pieces } in &self.places {
             if let Some(text) = jobspec.pointer_mut(at) {
                 *text = pieces
@@ -295,8 +328,8 @@ impl Elements {
                     .into();
             }
         }
-        path::set(jobspec, ARRAY, array.into())?;
-        path::set(jobspec, INDEX, self.index(position).into())
+        let index = self.index(position).unwrap_or_default();
+        Element { array, index }.put(jobspec)
     }
 
     fn piece(&self, piece: &Piece, position: u32) -> String {
@@ -367,7 +400,7 @@ mod tests {
             "places": [{"at": "/tasks/0/command/0", "pieces": [0, "/", 0]}],
         }));
         let mut jobspec = json!({"tasks": [{"command": [""]}], "attributes": {}});
-        counted.unwrap().fill(&mut jobspec, 1, 1).unwrap();
+        counted.unwrap().fill(&mut jobspec, JobId::new(1), 1).unwrap();
         assert_eq!(jobspec["tasks"][0]["command"][0], "11/11");
     }
 

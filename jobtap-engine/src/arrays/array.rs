@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 
 use super::log::{ArrayEvent, ArrayLogError, Changed, Changes, Submit};
 use crate::api::{Cred, ReplyTo};
-use crate::array::Elements;
+use crate::array::{Elements, Progress};
 use crate::eventlog::{EventEntry, decode_log};
-use crate::job::{Flags, JobId, JobResult, Timestamp, Uid, Urgency};
+use crate::job::{Flags, JobId, JobResult, State, Timestamp, Uid, Urgency};
+use crate::jobs::{Jobs, Record};
 use crate::jobspec::Jobspec;
 use crate::resource::Idset;
 
@@ -44,10 +45,10 @@ pub(crate) struct Array {
     refusal: Option<Refusal>,
     /// The number of elements that are at the gates.
     at_gates: usize,
-    /// The number of elements that are jobs without resources.
-    pending: usize,
-    /// The number of elements that are jobs, and not inactive.
-    active: usize,
+    /// The positions of the elements that are jobs without resources.
+    pending: Idset,
+    /// The positions of the elements that are jobs, and not inactive.
+    active: Idset,
     /// The jobs, by position.
     jobs: Vec<Option<NonZeroU64>>,
     /// The positions whose jobs have ended, and those that were canceled before they became jobs, in `dropped`.
@@ -113,8 +114,8 @@ impl Array {
             put_off: Idset::new(),
             refusal: None,
             at_gates: 0,
-            pending: 0,
-            active: 0,
+            pending: Idset::new(),
+            active: Idset::new(),
             jobs: Vec::new(),
             ended: Changes::default(),
             changes: Changes::default(),
@@ -173,12 +174,12 @@ impl Array {
         for (position, job) in elements.positions_of(&changes.made).iter().zip(&changes.jobs) {
             self.waiting.remove(position);
             self.note_job(position, *job);
-            self.active += 1;
+            self.active.insert(position);
         }
         for (result, indexes) in changes.ended() {
             for position in elements.positions_of(indexes).iter() {
                 self.ended.with(result).insert(position);
-                self.active = self.active.saturating_sub(1);
+                self.active.remove(position);
             }
         }
         let dropped = elements.positions_of(&changes.dropped);
@@ -245,7 +246,7 @@ impl Array {
 
     /// Whether all elements have ended.
     pub(crate) fn is_over(&self) -> bool {
-        self.has_all_made() && self.active == 0
+        self.has_all_made() && self.active.is_empty()
     }
 
     /// When all elements had ended; `None` if they haven't.
@@ -255,23 +256,33 @@ impl Array {
 
     /// The jobs of the elements that have not ended, with their positions.
     pub(crate) fn active_jobs(&self) -> impl Iterator<Item = (u32, JobId)> {
-        let ended = self.ended.ended().map(|(_, positions)| positions);
-        let jobs = (0..).zip(&self.jobs).filter_map(|(position, job)| Some((position, (*job)?)));
-        jobs.filter(move |(position, _)| !ended.iter().any(|ended| ended.contains(*position)))
-            .map(|(position, job)| (position, JobId::new(job.get())))
+        self.active.iter().filter_map(|position| Some((position, self.job_at(position)?)))
     }
 
-    /// The job of the element with this index, if it is one.
-    pub(crate) fn job(&self, index: u32) -> Option<JobId> {
-        let position = self.elements.position(index)?;
+    /// The jobs of the elements at these positions, or the active ones of them, with their positions.
+    pub(crate) fn jobs_among(
+        &self,
+        positions: &Idset,
+        active: bool,
+    ) -> impl Iterator<Item = (u32, JobId)> {
+        let positions = match active {
+            true => self.active.intersection(positions),
+            false => positions.clone(),
+        };
+        let jobs = positions.iter().map(|position| (position, self.job_at(position)));
+        let jobs: Vec<_> = jobs.collect();
+        jobs.into_iter().filter_map(|(position, job)| Some((position, job?)))
+    }
+
+    fn job_at(&self, position: u32) -> Option<JobId> {
         let job = self.jobs.get(position as usize)?.map(NonZeroU64::get);
         job.map(JobId::new)
     }
 
     /// The jobs of the elements at these positions that have not ended, in order.
     pub(crate) fn active_among(&self, positions: &Idset) -> Vec<JobId> {
-        let active = self.active_jobs().filter(|(position, _)| positions.contains(*position));
-        active.map(|(_, job)| job).collect()
+        let active = self.active.intersection(positions);
+        active.iter().filter_map(|position| self.job_at(position)).collect()
     }
 
     /// The number of elements that may become jobs now, if up to `ahead` may be pending.
@@ -280,9 +291,9 @@ impl Array {
         if !self.is_accepted() || is_refused || self.urgency == Urgency::HOLD {
             return 0;
         }
-        let at_work = self.at_gates + self.active;
+        let at_work = self.at_gates + self.active.len();
         let at_once = self.elements.at_once().map_or(usize::MAX, |most| most.get() as usize);
-        let room = ahead.saturating_sub(self.at_gates + self.pending);
+        let room = ahead.saturating_sub(self.at_gates + self.pending.len());
         let room = room.min(at_once.saturating_sub(at_work)).min(self.waiting.len());
         // After a refusal, one element shows whether others may follow.
         if self.refusal.is_some() { room.min(1_usize.saturating_sub(self.at_gates)) } else { room }
@@ -314,10 +325,12 @@ impl Array {
             self.entries.push(ArrayEvent::Submit(submit).entry(now));
             self.t_submit = now;
         }
-        self.refusal = None;
-        self.at_gates = self.at_gates.saturating_sub(1);
-        self.pending += 1;
-        self.active += 1;
+        // A job that takes the place of an active one was not made here.
+        if self.active.insert(position) {
+            self.refusal = None;
+            self.at_gates = self.at_gates.saturating_sub(1);
+        }
+        self.pending.insert(position);
         self.note_job(position, job);
         self.made.insert(position, job);
         is_first
@@ -333,13 +346,13 @@ impl Array {
         self.refusal = Some(Refusal { reason: reason.to_owned(), next: now + pause, pause });
     }
 
-    pub(super) fn left_pending(&mut self) {
-        self.pending = self.pending.saturating_sub(1);
+    pub(super) fn left_pending(&mut self, position: u32) {
+        self.pending.remove(position);
     }
 
     /// Notes that the job of an element has ended.
     pub(super) fn ended(&mut self, position: u32, result: JobResult) {
-        self.active = self.active.saturating_sub(1);
+        self.active.remove(position);
         self.ended.with(result).insert(position);
         self.changes.with(result).insert(position);
         if let Some(refusal) = &mut self.refusal {
@@ -348,8 +361,8 @@ impl Array {
         }
     }
 
-    /// Counts the jobs that are pending after a restart.
-    pub(super) fn restore_pending(&mut self, pending: usize) {
+    /// Notes the elements that are pending after a restart.
+    pub(super) fn restore_pending(&mut self, pending: Idset) {
         self.pending = pending;
     }
 
@@ -422,6 +435,97 @@ impl Array {
         self.waiters.retain(|waiter| *waiter != reply);
     }
 
+    /// Whether elements have no resources yet.
+    pub(crate) fn has_pending(&self) -> bool {
+        !self.pending.is_empty() || !self.waiting.is_empty()
+    }
+
+    /// Whether elements wait only since as many others are active as the submission allows at once.
+    pub(crate) fn is_limited(&self) -> bool {
+        let at_once = self.elements.at_once().map_or(usize::MAX, |most| most.get() as usize);
+        !self.waiting.is_empty() && self.active.len() >= at_once
+    }
+
+    /// The state of the element that has gone furthest, or of all if they have ended.
+    pub(crate) fn state(&self) -> State {
+        match (self.is_over(), self.active.len() > self.pending.len()) {
+            (true, _) => State::Inactive,
+            (false, true) => State::Run,
+            (false, false) => State::Sched,
+        }
+    }
+
+    /// The pending elements as a job, for listings.
+    pub(crate) fn as_record(&self, jobs: &Jobs) -> Record {
+        let mut record = Record::stored(self.id, self.jobspec.opened());
+        let kept = record.job.kept_mut();
+        kept.userid = self.userid;
+        kept.urgency = self.urgency;
+        kept.flags = self.flags;
+        kept.t_submit = self.t_submit;
+        kept.state = match self.has_pending() {
+            true => State::Sched,
+            false => self.state(),
+        };
+        // The others will have what the last one has got.
+        let last = self.jobs.iter().rev().flatten().next().map(|job| JobId::new(job.get()));
+        if let Some(last) = last.and_then(|last| jobs.job(last)) {
+            kept.priority = last.priority();
+            if self.has_pending() && last.state() < State::Run {
+                kept.state = last.state();
+            }
+        }
+        record
+    }
+
+    /// The attributes of the pending elements, or of the whole array if none is pending, in the form of a job's: `array`
+    /// has their indexes, and what holds them back.
+    pub(crate) fn attributes(&self, record: &Record) -> Value {
+        let shown = match self.has_pending() {
+            true => self.elements.indexes_at(&self.waiting.union(&self.pending)),
+            false => self.elements.indexes().clone(),
+        };
+        let mut attributes = record.attributes();
+        if let Some(map) = attributes.as_object_mut() {
+            let array = json!({
+                "elements": shown.to_string(),
+                "count": self.elements.len(),
+                "limited": self.is_limited(),
+                "refused": self.refusal.as_ref().map(|refusal| &refusal.reason),
+            });
+            map.insert("array".to_owned(), array);
+            if let Some(end) = self.end() {
+                map.insert("t_inactive".to_owned(), end.as_secs().into());
+                map.insert("result".to_owned(), self.worst().value().into());
+            }
+        }
+        attributes
+    }
+
+    /// The result of the element that came out worst.
+    fn worst(&self) -> JobResult {
+        let ended = &self.ended;
+        match () {
+            () if !ended.failed.is_empty() => JobResult::Failed,
+            () if !ended.timeout.is_empty() => JobResult::Timeout,
+            () if !ended.canceled.is_empty() || !ended.dropped.is_empty() => JobResult::Canceled,
+            () => JobResult::Completed,
+        }
+    }
+
+    /// How far the elements have come, as plugins see it.
+    pub(crate) fn progress(&self) -> Progress {
+        let ended = &self.ended;
+        let failed = [&ended.failed, &ended.canceled, &ended.timeout, &ended.dropped];
+        Progress {
+            userid: self.userid,
+            waiting: self.waiting.len() + self.at_gates,
+            active: self.active.len(),
+            completed: ended.completed.len(),
+            failed: failed.iter().map(|positions| positions.len()).sum(),
+        }
+    }
+
     /// What has become of the elements, as clients see it.
     pub(crate) fn response(&self) -> Value {
         let indexes = |positions: &Idset| self.elements.indexes_at(positions).to_string();
@@ -436,8 +540,8 @@ impl Array {
             "count": self.elements.len(),
             "indexes": self.elements.indexes().to_string(),
             "waiting": indexes(&self.waiting),
-            "pending": self.pending,
-            "running": self.active - self.pending.min(self.active),
+            "pending": self.pending.len(),
+            "running": self.active.difference(&self.pending).len(),
             "completed": indexes(&ended.completed),
             "failed": indexes(&ended.failed),
             "canceled": indexes(&ended.canceled.union(&ended.dropped)),

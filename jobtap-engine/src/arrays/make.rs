@@ -106,7 +106,7 @@ fn make(core: &mut Core, id: JobId) -> Result<JobId, RequestError> {
 fn jobspec_of(array: &Array, position: u32) -> Result<Jobspec, JobspecError> {
     let template = array.jobspec();
     let mut value = template.opened().value().clone();
-    array.elements().fill(&mut value, array.id().as_u64(), position)?;
+    array.elements().fill(&mut value, array.id(), position)?;
     match template.is_validated() {
         true => Jobspec::from_value(value),
         false => Ok(Jobspec::unvalidated(value)),

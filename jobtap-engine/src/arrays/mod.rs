@@ -27,6 +27,7 @@ pub use self::log::ArrayLogError;
 use crate::api::{Effects, ReplyTo, Write};
 use crate::job::{JobId, JobResult, State, Timestamp};
 use crate::jobs::{Jobs, Record};
+use crate::resource::Idset;
 
 /// The prefix of the keys of arrays. The id of the array follows, a dot, and the [name](ArrayKey) of the key.
 pub const ARRAY: &str = "jobtap.array.";
@@ -50,16 +51,25 @@ impl ArrayKey {
     const ALL: [Self; 5] =
         [Self::Request, Self::Jobspec, Self::Elements, Self::Environment, Self::Eventlog];
 
-    /// The whole key.
-    pub fn of(self, id: JobId) -> String {
-        let name = match self {
+    /// The last part of the key.
+    pub const fn name(self) -> &'static str {
+        match self {
             Self::Request => "J",
             Self::Jobspec => "jobspec",
             Self::Elements => "elements",
             Self::Environment => "environment",
             Self::Eventlog => "eventlog",
-        };
-        format!("{ARRAY}{}.{name}", id.as_u64())
+        }
+    }
+
+    /// The key of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|key| key.name() == name)
+    }
+
+    /// The whole key.
+    pub fn of(self, id: JobId) -> String {
+        format!("{ARRAY}{}.{}", id.as_u64(), self.name())
     }
 
     /// The array that has its events under this key.
@@ -118,6 +128,11 @@ impl Arrays {
         self.is_timed = false;
     }
 
+    /// Whether an active job is an element of an array.
+    pub(crate) fn is_element(&self, job: JobId) -> bool {
+        self.active.contains_key(&job)
+    }
+
     /// Adds an array whose first element is at the gates.
     fn begin(&mut self, array: Array) {
         self.open.insert(array.id());
@@ -163,6 +178,16 @@ impl Arrays {
         is_first.then_some(id)
     }
 
+    /// Notes that a job takes the place of one that is submitted again, before that one ends.
+    pub(crate) fn replace(&mut self, now: Timestamp, old: JobId, new: JobId) {
+        let Some((id, position)) = self.active.remove(&old) else { return };
+        if let Some(array) = self.by_id.get_mut(&id) {
+            self.active.insert(new, (id, position));
+            array.accepted(now, position, new);
+            self.changed.insert(id);
+        }
+    }
+
     /// Notes that a job was refused. Its element waits, or its array was refused by that.
     pub(crate) fn refused(&mut self, now: Timestamp, job: JobId, reason: &str) {
         let Some((id, position)) = self.active.remove(&job) else { return };
@@ -181,7 +206,7 @@ impl Arrays {
         let Some(array) = self.by_id.get_mut(&id) else { return };
         let state = record.job.state();
         if is_pending(left) && !is_pending(state) {
-            array.left_pending();
+            array.left_pending(position);
         }
         if state == State::Inactive {
             self.active.remove(&job);
@@ -225,10 +250,10 @@ impl Arrays {
     /// failed.
     pub(crate) fn count_restored(&mut self, jobs: &Jobs) {
         for (id, array) in &mut self.by_id {
-            let mut pending = 0;
+            let mut pending = Idset::new();
             for (position, job) in array.active_jobs().collect::<Vec<_>>() {
                 match jobs.state(job) {
-                    Some(state) if is_pending(state) => pending += 1,
+                    Some(state) if is_pending(state) => drop(pending.insert(position)),
                     Some(_) => {}
                     None => {
                         self.active.remove(&job);

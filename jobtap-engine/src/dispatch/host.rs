@@ -13,6 +13,8 @@ use super::call::call_nested;
 use super::checks::{check, check_first_use};
 use super::overlay;
 use crate::alloc::retained;
+use crate::array::Progress;
+use crate::arrays::Array;
 use crate::core::Core;
 use crate::host::{Command, Fault, Host, LoadedPlugin, RemoteHandle, call_own_handlers};
 use crate::job::{Job, JobId, Timestamp, Uid};
@@ -48,6 +50,10 @@ impl Host for CallbackHost<'_> {
 
     fn job(&self, id: JobId) -> Option<&Job> {
         self.core.jobs.job(id)
+    }
+
+    fn array(&self, id: JobId) -> Option<Progress> {
+        self.core.arrays.get(id).map(Array::progress)
     }
 
     fn active_jobs(&self) -> Vec<JobId> {

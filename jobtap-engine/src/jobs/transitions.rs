@@ -119,6 +119,8 @@ impl Record {
             Event::Free => self.allocation.free(),
             Event::Clean => {
                 self.allocation.clean();
+                // Only what is active can be requeued, so its summary doesn't say.
+                self.execution.resubmitted = false;
                 if self.execution.phase == Phase::Skipped {
                     self.execution.phase = Phase::Idle;
                 }

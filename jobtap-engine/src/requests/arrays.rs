@@ -6,11 +6,12 @@ use super::jobs::{self, check_exception, check_signal, post_exception, refuse};
 use crate::api::{Cred, RaisedException, ReplyTo, RequestError};
 use crate::arrays::{Array, Arrays};
 use crate::core::Core;
+use crate::dispatch::dependencies;
 use crate::eventlog::Event;
 use crate::exec;
 use crate::host::errno::{EINVAL, ENOENT, EPERM};
 use crate::job::{JobId, Reach, State, StateSet, Uid, Urgency};
-use crate::jobs::Jobs;
+use crate::jobs::{Jobs, Record};
 use crate::resource::Idset;
 use crate::turn::Turn;
 
@@ -33,14 +34,13 @@ fn own<'a>(
 /// `job-manager.raise` on an array, and `job-manager.array-raise`: an exception on elements, on all of them without
 /// `indexes`. A fatal one drops those that aren't jobs yet.
 pub(super) fn raise(
-    turn: &mut Turn,
-    jobs: &mut Jobs,
-    arrays: &mut Arrays,
+    core: &mut Core,
     cred: Cred,
     id: JobId,
     indexes: Option<&Idset>,
     exception: &RaisedException,
 ) -> Result<Value, RequestError> {
+    let Core { turn, jobs, plugins, arrays, .. } = core;
     let severity = check_exception(exception)?;
     let guests = "guests can only raise exceptions on their own jobs";
     let array = own(arrays, cred, id, guests)?;
@@ -55,19 +55,28 @@ pub(super) fn raise(
     }
     let positions = all.positions_of(indexes.unwrap_or(all.indexes()));
     let active = array.active_among(&positions);
-    let mut count = active.len();
+    let (count, userid) = (active.len(), array.userid());
+    let mut dropped = 0;
     if severity == 0
         && let Some(array) = arrays.change(id)
     {
         // First, so that none of them takes the place of one that ends.
-        count += array.drop_waiting(&positions);
+        dropped = array.drop_waiting(&positions);
     }
     for job in active {
         if jobs.is_accepted(job) {
             post_exception(turn, jobs, cred.userid, job, severity, exception);
         }
     }
-    Ok(json!({ "count": count }))
+    if dropped > 0 {
+        // No event of a job tells those that wait for the array.
+        let may_wait =
+            |record: &Record| record.job.state() == State::Depend && record.job.userid() == userid;
+        for job in jobs.active_where(may_wait) {
+            dependencies::recheck(turn, jobs, plugins, job, None);
+        }
+    }
+    Ok(json!({ "count": count + dropped }))
 }
 
 /// `job-manager.raiseall`: on jobs, and on the elements of arrays that aren't jobs yet.
@@ -190,13 +199,13 @@ pub(crate) fn elements(
     core: &Core,
     id: JobId,
     indexes: Option<&Idset>,
+    active: bool,
 ) -> Result<Value, RequestError> {
     let array = core.arrays.get(id).ok_or_else(|| RequestError::new(ENOENT, UNKNOWN))?;
-    let all = array.elements().indexes();
-    let wanted = indexes.map(|indexes| all.intersection(indexes));
+    let positions = array.elements().positions_of(indexes.unwrap_or(array.elements().indexes()));
     let mut jobs = Map::new();
-    for index in wanted.as_ref().unwrap_or(all).iter() {
-        if let Some(job) = array.job(index) {
+    for (position, job) in array.jobs_among(&positions, active) {
+        if let Some(index) = array.elements().index(position) {
             jobs.insert(index.to_string(), json!(job));
         }
     }

@@ -24,7 +24,7 @@ pub struct JobBrief {
 #[derive(Debug)]
 pub struct Listing {
     selection: Selection,
-    /// The active jobs that are still to be listed.
+    /// The active jobs that are still to be listed, and the arrays whose pending elements are listed together.
     active: std::vec::IntoIter<JobId>,
     /// The next one of the jobs that were inactive when the listing began.
     inactive: Option<(Timestamp, JobId)>,
@@ -43,8 +43,11 @@ pub enum Listed {
     End,
 }
 
-/// The user and state of a job; `None` if clients cannot know about it.
+/// The user and state of a job or an array; `None` if clients cannot know about it.
 pub(crate) fn brief(core: &Core, id: JobId) -> Option<JobBrief> {
+    if let Some(array) = core.arrays.get(id) {
+        return Some(JobBrief { userid: array.userid(), state: array.state() });
+    }
     let record = core.jobs.get(id).filter(|record| record.is_accepted())?;
     Some(JobBrief { userid: record.job.userid(), state: record.job.state() })
 }
@@ -66,8 +69,15 @@ pub(crate) fn list(core: &Core, payload: &Value) -> Result<Value, RequestError> 
 pub(crate) fn begin(core: &Core, payload: &Value) -> Result<Listing, RequestError> {
     let selection = Selection::read(payload)?;
     // The selection is applied to one job at a time: a constraint may be long.
+    let is_listed = |record: &&Record| !selection.joins_arrays() || !is_joined(core, record);
+    let records = core.jobs.records().filter(is_listed);
     let mut active: Vec<(_, JobId)> =
-        core.jobs.records().map(|record| (order(record), record.job.id())).collect();
+        records.map(|record| (order(record), record.job.id())).collect();
+    if selection.joins_arrays() {
+        let pending = core.arrays.iter().filter(|array| array.has_pending());
+        let joined = pending.map(|array| array.as_record(&core.jobs));
+        active.extend(joined.map(|record| (order(&record), record.job.id())));
+    }
     // Times are never NaN; if one were, its job would only be in a wrong place.
     active.sort_by(|(a, _), (b, _)| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
     let active = active.into_iter().map(|(_, id)| id).collect::<Vec<_>>().into_iter();
@@ -85,6 +95,9 @@ pub(crate) fn next(core: &Core, listing: &mut Listing) -> Listed {
             // It has become inactive since the listing began.
             list_summarized(core, &listing.selection, id)
         } else {
+            if let Some(array) = core.arrays.get(id) {
+                return list_array(core, listing, array);
+            }
             let record = core.jobs.get(id);
             let record = record.filter(|record| listing.selection.matches(record));
             record.map(|record| attributes(core, record))
@@ -104,6 +117,21 @@ pub(crate) fn next(core: &Core, listing: &mut Listing) -> Listed {
         }
         None => Listed::Passed,
     }
+}
+
+/// Whether a job is listed together with the other pending elements of its array.
+fn is_joined(core: &Core, record: &Record) -> bool {
+    record.job.state() < State::Run && core.arrays.is_element(record.job.id())
+}
+
+/// The pending elements of an array, if there are any and they are selected.
+fn list_array(core: &Core, listing: &mut Listing, array: &Array) -> Listed {
+    let record = array.as_record(&core.jobs);
+    if !array.has_pending() || !listing.selection.matches(&record) {
+        return Listed::Passed;
+    }
+    listing.left -= 1;
+    Listed::Item(array.attributes(&record))
 }
 
 /// An inactive job, if it is selected.
@@ -180,6 +208,9 @@ pub(crate) fn active_ids(core: &Core) -> Vec<JobId> {
 
 /// `job-list.list-id`: `{"job":{..}}`.
 pub(crate) fn list_id(core: &Core, id: JobId) -> Result<Value, RequestError> {
+    if let Some(array) = core.arrays.get(id) {
+        return Ok(json!({ "job": array.attributes(&array.as_record(&core.jobs)) }));
+    }
     let record = core.jobs.accepted(id, ENOENT, "")?;
     Ok(json!({ "job": attributes(core, record) }))
 }

@@ -70,10 +70,10 @@ pub(super) fn handle(core: &mut Core, reply: ReplyTo, cred: Cred, request: Reque
         }),
         Request::WaitArray { id } => return arrays::wait(core, reply, cred, id),
         Request::RaiseElements { id, indexes, exception } => {
-            arrays::raise(turn, jobs, arrays, cred, id, Some(&indexes), &exception)
+            arrays::raise(core, cred, id, Some(&indexes), &exception)
         }
         Request::Raise { id, exception } if arrays.get(id).is_some() => {
-            arrays::raise(turn, jobs, arrays, cred, id, None, &exception)
+            arrays::raise(core, cred, id, None, &exception)
         }
         Request::Raise { id, exception } => {
             jobs::raise(turn, jobs, cred, id, &exception).map(|()| json!({}))

@@ -15,6 +15,7 @@ pub(crate) struct Selection {
     since: f64,
     /// The maximum number of jobs; 0 is no limit.
     max_entries: usize,
+    arrays: bool,
 }
 
 #[derive(Debug)]
@@ -57,7 +58,13 @@ impl Selection {
         let max = payload.get("max_entries").and_then(Value::as_i64).unwrap_or(1000);
         let max_entries = usize::try_from(max)
             .map_err(|_| RequestError::new(71, "max_entries < 0 not allowed"))?;
-        Ok(Self { constraint, since, max_entries })
+        let arrays = payload.get("arrays").and_then(Value::as_bool).unwrap_or(false);
+        Ok(Self { constraint, since, max_entries, arrays })
+    }
+
+    /// Whether the pending elements of an array are listed together.
+    pub(crate) fn joins_arrays(&self) -> bool {
+        self.arrays
     }
 
     /// The maximum number of jobs to list.

@@ -331,6 +331,7 @@ fn accept(
     jobs.count_new(id);
     if let Some(Submitter { reply, messages, replaces }) = submissions.submitters.remove(&id) {
         if let Some(of) = replaces {
+            arrays.replace(turn.clock.now, of, id);
             resubmission::accepted(turn, jobs, submissions, of, id, messages.clone());
         }
         turn.effects.reply_with(reply, messages, Ok(json!({ "id": submitted })));

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::alloc::nodes::PlannedMaintenance;
 use crate::allocations;
 use crate::api::{Cred, RequestError};
+use crate::arrays::Array;
 use crate::core::Core;
 use crate::dispatch::retention;
 use crate::host::errno::{ENOENT, EPERM};
@@ -24,6 +25,9 @@ const MAX_NAMED: usize = 8;
 
 /// `{"id","state","reasons":[{"kind","text",..}]}`. The text of a reason is a sentence for the user.
 pub(crate) fn why(core: &Core, id: JobId, cred: Cred) -> Result<Value, RequestError> {
+    if let Some(array) = core.arrays.get(id) {
+        return why_array(core, array, cred);
+    }
     let record = core.jobs.accepted(id, ENOENT, "unknown job id")?;
     if !cred.owner && record.job.userid() != cred.userid {
         return Err(RequestError::new(EPERM, "guests can only access their own jobs"));
@@ -31,6 +35,37 @@ pub(crate) fn why(core: &Core, id: JobId, cred: Cred) -> Result<Value, RequestEr
     let mut reasons = why_state(core, record);
     reasons.extend(why_jobs_before(core, record, cred));
     Ok(json!({ "id": id, "state": record.job.state().long_name(), "reasons": reasons }))
+}
+
+/// What holds the elements of an array that have no resources.
+fn why_array(core: &Core, array: &Array, cred: Cred) -> Result<Value, RequestError> {
+    if !cred.owner && array.userid() != cred.userid {
+        return Err(RequestError::new(EPERM, "guests can only access their own jobs"));
+    }
+    let mut reasons = Vec::new();
+    if let Some(refusal) = array.refusal() {
+        let seconds = (refusal.next - core.turn.clock.now).max(0.0);
+        let text = format!(
+            "its next elements are refused, and tried again in {seconds:.0} s: {}",
+            refusal.reason
+        );
+        reasons.push(reason("refused", text));
+    }
+    if array.is_limited() {
+        let text = "as many of its elements are active as its submission allows at once";
+        reasons.push(reason("array-limit", text));
+    }
+    let is_pending = |job: &JobId| core.jobs.state(*job).is_some_and(|state| state < State::Run);
+    let first = array.active_jobs().map(|(_, job)| job).find(is_pending);
+    if let Some(record) = first.and_then(|job| core.jobs.get(job)) {
+        reasons.extend(why_state(core, record));
+        reasons.extend(why_jobs_before(core, record, cred));
+    }
+    if let Some(end) = array.end() {
+        let ago = core.turn.clock.now - end;
+        reasons.push(reason("inactive", format!("all of its elements ended {ago:.0} s ago")));
+    }
+    Ok(json!({ "id": array.id(), "state": array.state().long_name(), "reasons": reasons }))
 }
 
 /// What holds a job in its state.

@@ -27,6 +27,7 @@ use super::values::prep::Node;
 use super::values::service::ServiceRequest;
 use super::values::slurm::SlurmRequest;
 use super::values::update::UpdateRequest;
+use crate::array::Progress;
 use crate::eventlog::{Context, EventEntry};
 use crate::job::{Job, JobId, State, Timestamp, Uid};
 use crate::jobspec::Dependency;
@@ -114,6 +115,11 @@ pub trait Host {
 
     /// A job by id: active, or inactive and not yet purged.
     fn job(&self, id: JobId) -> Option<&Job>;
+
+    /// How far the elements of a job array have come; `None` for any other id. A host without arrays has none.
+    fn array(&self, _id: JobId) -> Option<Progress> {
+        None
+    }
 
     /// The active jobs, in the order of their ids.
     fn active_jobs(&self) -> Vec<JobId>;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use jobtap_core::job::{JobId, State, StateSet};
+use jobtap_core::job::{State, StateSet};
 
 use super::common::arrays::Named;
 use super::common::ids::show_id;
@@ -11,8 +11,7 @@ use super::common::session;
 use super::common::usage::Family;
 use super::jobs::query::LONGEST_ABBREVIATION;
 use crate::client::Client;
-use crate::rpc::services::job_list::ListId;
-use crate::rpc::services::job_manager::{ALL_USERS, Matched, Raise, RaiseAll};
+use crate::rpc::services::job_manager::{ALL_USERS, Matched, RaiseAll};
 use crate::users::Users;
 
 const COMMAND: &str = "cancel";
@@ -39,7 +38,7 @@ pub(crate) struct CancelArgs {
     /// Note of the exception
     #[arg(short = 'm', long, value_name = "NOTE")]
     message: Option<String>,
-    /// Job ids. The decimal id of an array of sbatch means all of its jobs, ID_3 and ID_[1-4] some of them
+    /// Job ids. The id of a job array means all of its elements, ID[3] and ID[1-4,7] some of them
     #[arg(value_name = "JOBID")]
     ids: Vec<Named>,
 }
@@ -71,31 +70,17 @@ async fn cancel_ids(args: &CancelArgs) -> Result<u8, CliError> {
     let client = Client::connect().await?;
     let mut failed = false;
     let note = args.message.clone().unwrap_or_default();
-    let mut ids: Vec<JobId> = Vec::new();
     for named in &args.ids {
-        ids.extend(still_active(&client, named.jobs(&client).await?).await);
-    }
-    let requests = ids.iter().map(|id| Raise::cancel(*id, note.clone()));
-    for (id, response) in ids.iter().zip(client.call_all(requests).await) {
-        if let Err(error) = response {
-            session::print_error(COMMAND, Family::Script, &format!("{}: {error}", show_id(*id)));
+        if let Err(error) = named.cancel(note.clone()).send(&client).await {
+            let shown = match named.indexes() {
+                None => show_id(named.id),
+                Some(indexes) => format!("{}[{indexes}]", show_id(named.id)),
+            };
+            session::print_error(COMMAND, Family::Script, &format!("{shown}: {error}"));
             failed = true;
         }
     }
     Ok(u8::from(failed))
-}
-
-/// The jobs of an array that are still active. A single job is always returned, so that canceling it again is refused.
-async fn still_active(client: &Client, ids: Vec<JobId>) -> Vec<JobId> {
-    if ids.len() < 2 {
-        return ids;
-    }
-    let requests = ids.iter().map(|id| ListId { id: *id, attrs: &["state"] });
-    let states = client.call_all(requests).await.into_iter().map(|response| {
-        response.ok().and_then(|found| serde_json::from_value(found.job.get("state")?.clone()).ok())
-    });
-    let active = ids.into_iter().zip(states).filter(|(_, state)| *state != Some(State::Inactive));
-    active.map(|(id, _)| id).collect()
 }
 
 async fn cancel_all(args: &CancelArgs) -> Result<u8, CliError> {

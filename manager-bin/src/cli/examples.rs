@@ -47,6 +47,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "ls | jobtap bulksubmit gzip {}",
         ],
     ),
+    ("resubmit", &["jobtap resubmit --failed f2oLkTLb", "jobtap resubmit -t 2h f2oLkTLb[17]"]),
     ("cancel", &["jobtap cancel f2oLkTLb", "jobtap cancel --all --states=pending --dry-run"]),
     ("completion", &["jobtap completion bash > ~/.local/share/bash-completion/completions/jobtap"]),
     (

@@ -26,6 +26,7 @@ mod post_event;
 mod pstree;
 mod queue;
 mod resource;
+mod resubmit;
 mod run;
 mod sbatch;
 mod sets;
@@ -115,6 +116,8 @@ enum Command {
     Job(job::JobArgs),
     /// Cancel jobs
     Cancel(cancel::CancelArgs),
+    /// Submit jobs again, or only what has failed of them
+    Resubmit(resubmit::ResubmitArgs),
     /// Find jobs by name or in a range of ids
     Pgrep(pgrep::PgrepArgs),
     /// Show running jobs as a tree
@@ -291,6 +294,7 @@ fn run_command(command: Command) -> ExitCode {
         Command::Jobs(args) => jobs::run(args),
         Command::Job(args) => job::run(args),
         Command::Cancel(args) => cancel::run(args),
+        Command::Resubmit(args) => resubmit::run(args),
         Command::Pgrep(args) => pgrep::grep(args),
         Command::Pstree(args) => pstree::run(args),
         Command::Pkill(args) => pgrep::kill(args),

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
+use jobtap_core::array::Element;
 use jobtap_core::engine::{self, ENVIRONMENT, ExecCommand, ExecStart, Input, JobLog};
 use jobtap_core::eventlog::Name;
 use jobtap_core::job::{Encoding, JobId, TaskMap, Uid};
@@ -321,6 +322,7 @@ fn start_job(context: &ExecutionContext, job: ExecStart) -> Result<StartJob, Rpc
     served(&resources, &context.ranks)?;
     let nodes = distribution::nodes(&jobspec, &resources);
     let ntasks = nodes.iter().fold(0, |sum: u32, node| sum.saturating_add(node.ntasks));
+    let element = Element::of(jobspec.value());
     let shell_options = jobspec.attribute("system.shell.options").cloned().unwrap_or(Value::Null);
     // Only an executor that already knows the job looks at what is recorded about it.
     let seen = if reattach || context.executor.held().iter().any(|held| held.id == id) {
@@ -340,12 +342,13 @@ fn start_job(context: &ExecutionContext, job: ExecStart) -> Result<StartJob, Rpc
         nodes,
         part: None,
         cwd: jobspec.cwd().map_or_else(|| PathBuf::from("/"), PathBuf::from),
-        env: environment(context, id)?,
+        env: environment(context, id, element)?,
         shell_options,
         files: jobspec.attribute("system.files").cloned().unwrap_or(Value::Null),
         tmpdir: None,
         taskmap: TaskMap::default(),
         name: jobspec.display_name().to_owned(),
+        element,
         queue: jobspec.attribute("system.queue").and_then(Value::as_str).map(str::to_owned),
         resources: resources.to_value(),
         reattach,
@@ -381,7 +384,11 @@ fn served(resources: &ResourceSet, ranks: &Idset) -> Result<(), RpcError> {
 
 /// Returns the environment as submitted, which only `J` has, or as changed by a plugin, with the variables that say
 /// where the job runs.
-fn environment(context: &ExecutionContext, id: JobId) -> Result<Vec<(String, String)>, RpcError> {
+fn environment(
+    context: &ExecutionContext,
+    id: JobId,
+    element: Option<Element>,
+) -> Result<Vec<(String, String)>, RpcError> {
     let texts = |(name, value)| match value {
         Value::String(value) => Some((name, value)),
         _ => None,
@@ -392,7 +399,7 @@ fn environment(context: &ExecutionContext, id: JobId) -> Result<Vec<(String, Str
         Ok(variables) => variables,
         Err(_) => environment_of(&context.records, id)?.into_iter().filter_map(texts).collect(),
     };
-    let own = place(context, id, variables.contains_key("FLUX_F58_FORCE_ASCII"));
+    let own = place(context, id, element, variables.contains_key("FLUX_F58_FORCE_ASCII"));
     let is_own = |name: &str| own.iter().any(|(other, _)| *other == name);
     let mut all: Vec<(String, String)> =
         variables.into_iter().filter(|(name, _)| !is_own(name)).collect();
@@ -400,18 +407,28 @@ fn environment(context: &ExecutionContext, id: JobId) -> Result<Vec<(String, Str
     Ok(all)
 }
 
-/// Returns the variables that tell a job's tasks their manager and their job.
-fn place(context: &ExecutionContext, id: JobId, ascii: bool) -> [(&'static str, String); 5] {
+/// Returns the variables that tell a job's tasks their manager, their job and their place in a job array.
+fn place(
+    context: &ExecutionContext,
+    id: JobId,
+    element: Option<Element>,
+    ascii: bool,
+) -> Vec<(&'static str, String)> {
     let encoding = if ascii { Encoding::F58Plain } else { Encoding::F58 };
     let path = format!("{}/{}", context.jobid_path.trim_end_matches('/'), id.encode(encoding));
-    [
+    let mut variables = vec![
         (uri::VARIABLE, context.uri.clone()),
         (uri::FLUX_VARIABLE, context.uri.clone()),
         ("JOBTAP_JOB_ID_PATH", path.clone()),
         ("FLUX_JOB_ID_PATH", path),
         // In Flux, the guest directory of a job is a KVS namespace that is named after its id.
         ("FLUX_KVS_NAMESPACE", format!("job-{}", id.as_u64())),
-    ]
+    ];
+    if let Some(Element { array, index }) = element {
+        variables.push(("JOBTAP_ARRAY_ID", array.encode(encoding)));
+        variables.push(("JOBTAP_ARRAY_INDEX", index.to_string()));
+    }
+    variables
 }
 
 /// Returns the environment as submitted, or as changed by a plugin.

@@ -58,7 +58,7 @@ impl Handle for ListArrays {
 
 impl Handle for ListElements {
     fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
-        context.read(move |engine, _| engine.elements(self.id, self.indexes.as_ref()))
+        context.read(move |engine, _| engine.elements(self.id, self.indexes.as_ref(), self.active))
     }
 }
 

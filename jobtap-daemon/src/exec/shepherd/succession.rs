@@ -43,6 +43,7 @@ pub(super) fn record(start: &StartJob) -> Option<String> {
         shell_options: start.shell_options.clone(),
         name: start.name.clone(),
         queue: start.queue.clone(),
+        element: start.element,
         nodes: start.nodes.clone(),
         part: start.part,
         kill: start.kill,

@@ -17,14 +17,22 @@ use crate::locale;
 /// The job's id in F58, with a plain `f` if the job's environment has `FLUX_F58_FORCE_ASCII`, or the manager was
 /// started in an ASCII locale.
 pub(super) fn f58_for(job: &StartJob) -> String {
-    static UTF8: LazyLock<bool> = LazyLock::new(|| locale::is_utf8(|name| std::env::var_os(name)));
     f58(job, *UTF8)
 }
 
+/// Whether the manager was started in a locale of UTF-8.
+static UTF8: LazyLock<bool> = LazyLock::new(|| locale::is_utf8(|name| std::env::var_os(name)));
+
+/// The greatest number of digits to which an index is padded.
+const WIDEST: usize = 10;
+
 fn f58(job: &StartJob, utf8: bool) -> String {
+    job.id.encode(f58_in(job, utf8))
+}
+
+fn f58_in(job: &StartJob, utf8: bool) -> Encoding {
     let ascii = !utf8 || job.env.iter().any(|(name, _)| name == "FLUX_F58_FORCE_ASCII");
-    let encoding = if ascii { Encoding::F58Plain } else { Encoding::F58 };
-    job.id.encode(encoding)
+    if ascii { Encoding::F58Plain } else { Encoding::F58 }
 }
 
 /// Whether a template may expand to different names for the tasks of a job: it has a tag of tasks or nodes. Tasks for
@@ -104,11 +112,22 @@ fn value(tag: &str, job: &StartJob, rank: Option<u32>) -> Option<String> {
             json!({"ncores": cores.len(), "cores": cores, "gpus": gpus}).to_string()
         }
         "taskid" | "task.id" | "task.rank" => rank?.to_string(),
+        "array.index" => job.element?.index.to_string(),
+        "array.id" => job.element?.array.encode(f58_in(job, *UTF8)),
         "task.index" => place(&job.taskmap, rank?).local.to_string(),
-        _ => match tag.strip_prefix("id.").or_else(|| tag.strip_prefix("jobid.")) {
-            Some(encoding) => job.id.encode(encoding.parse().ok()?),
-            None => slurm::value(tag, job, rank)?,
-        },
+        _ => {
+            let id = tag.strip_prefix("id.").or_else(|| tag.strip_prefix("jobid."));
+            if let Some(encoding) = id {
+                job.id.encode(encoding.parse().ok()?)
+            } else if let Some(encoding) = tag.strip_prefix("array.id.") {
+                job.element?.array.encode(encoding.parse().ok()?)
+            } else if let Some(width) = tag.strip_prefix("array.index.") {
+                let width = width.parse::<usize>().ok().filter(|width| *width <= WIDEST)?;
+                format!("{:0width$}", job.element?.index)
+            } else {
+                slurm::value(tag, job, rank)?
+            }
+        }
     })
 }
 

@@ -8,6 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use super::super::payload::or_default;
+
 /// The attributes that a request asks for. Flux responds with those alone, this manager with all of them.
 type Attributes = &'static [&'static str];
 
@@ -27,6 +29,9 @@ pub struct List {
     /// The attributes wanted of each job.
     #[serde(skip_deserializing, skip_serializing_if = "<[_]>::is_empty")]
     pub attrs: Attributes,
+    /// Whether the pending elements of a job array are listed together: the member `array` has their indexes.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
+    pub arrays: bool,
     /// Leaves out jobs that became inactive before this time, in seconds since the UNIX epoch.
     #[schemars(with = "Option<f64>")]
     #[serde(default, deserialize_with = "number", skip_serializing_if = "Option::is_none")]
@@ -176,6 +181,9 @@ pub struct ListElements {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub indexes: Option<Idset>,
+    /// Leaves out jobs that are inactive.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
+    pub active: bool,
 }
 
 /// The response to [`ListElements`].

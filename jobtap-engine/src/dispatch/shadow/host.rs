@@ -5,6 +5,7 @@ use std::any::Any;
 
 use serde_json::Value;
 
+use crate::array::Progress;
 use crate::dispatch::checks::{check, check_can_remove_dependency};
 use crate::dispatch::host::CallbackHost;
 use crate::dispatch::overlay;
@@ -85,6 +86,10 @@ impl Host for ShadowHost<'_> {
             true => None,
             false => self.live.job(id).inspect(|job| self.show_own(job)),
         }
+    }
+
+    fn array(&self, id: JobId) -> Option<Progress> {
+        self.live.array(id)
     }
 
     fn active_jobs(&self) -> Vec<JobId> {

@@ -14,6 +14,7 @@ use super::jobs::{
 };
 use super::jobspec_path::JobspecPath;
 use super::token::Token;
+use crate::array::Progress;
 use crate::host::{
     CallError, Command, Detail, EventName, Exception, Host, Level, Perilog, Priority,
 };
@@ -169,6 +170,24 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// [`CallError::UnknownJob`] when no job has this id.
     pub fn job(&self, id: JobId) -> Result<JobRef<'a>, CallError> {
         self.host().job(id).map(JobRef::new).ok_or(CallError::UnknownJob(id))
+    }
+
+    /// How far the elements of a job array have come; `None` if no array has this id. An array is no job; its elements
+    /// become jobs when their turn comes, and [`Element`](crate::array::Element) says which array a job belongs to.
+    ///
+    /// **Hosts**: jobtap's manager. Others have no arrays.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// use jobtap_core::array::Element;
+    ///
+    /// fn is_last(job: &Job, cx: &Cx<'_, JobStateInactive>) -> bool {
+    ///     let array = Element::of(job.jobspec().value()).and_then(|place| cx.array(place.array));
+    ///     array.is_some_and(|array| array.is_over())
+    /// }
+    /// ```
+    pub fn array(&self, id: JobId) -> Option<Progress> {
+        self.host().array(id)
     }
 
     /// All active jobs, in the order of their ids. This visits each of them: a plugin that needs a count at each

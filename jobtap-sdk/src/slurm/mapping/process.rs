@@ -113,6 +113,9 @@ fn is_default_output(path: &str) -> bool {
     let Some((id, index)) = name.map(|name| name.split_once('_').unwrap_or((name, "0"))) else {
         return false;
     };
+    if (id, index) == ("%A", "%a") {
+        return true;
+    }
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     (id == "%j" || (is_number(id) && name != Some(id))) && is_number(index)
 }
@@ -131,12 +134,17 @@ fn mode(desc: &JobDescriptor) -> Option<&'static str> {
 /// The files of standard input, output and error, as templates of the manager.
 fn paths(desc: &JobDescriptor) -> [Option<String>; 3] {
     let user = desc.user_name.as_deref();
+    let array = desc.array_inx.is_some();
     [&desc.std_in, &desc.std_out, &desc.std_err]
-        .map(|path| path.as_deref().map(|path| template(path, user)))
+        .map(|path| path.as_deref().map(|path| template(path, user, array)))
 }
 
 /// The number that Slurm has for the index of a job that is in no array, and its last digit.
 const NO_INDEX: [&str; 2] = ["4294967294", "4"];
+
+/// The manager's tags for the letters of the patterns that only jobs of arrays have.
+const ARRAY_TAGS: [(char, &str); 3] =
+    [('A', "{{array.id.dec}}"), ('a', "{{array.index}}"), ('b', "{{slurm.array-digit}}")];
 
 /// The manager's tags for the letters of Slurm's patterns.
 const TAGS: [(char, &str); 5] = [
@@ -148,8 +156,8 @@ const TAGS: [(char, &str); 5] = [
 ];
 
 /// The template for a file name with Slurm's patterns: `slurm-%j.out` becomes `slurm-{{id.dec}}.out`. A
-/// pattern that has no tag stays as it is, and the number of digits of a pattern is lost.
-fn template(name: &str, user: Option<&str>) -> String {
+/// pattern that has no tag stays as it is, and the number of digits of a pattern is lost, except for that of an index.
+fn template(name: &str, user: Option<&str>, array: bool) -> String {
     // A backslash turns patterns off.
     if name.contains('\\') {
         return name.replace('\\', "");
@@ -161,12 +169,23 @@ fn template(name: &str, user: Option<&str>) -> String {
         let letter = after.trim_start_matches(|c: char| c.is_ascii_digit());
         let digits = after.len() - letter.len();
         let first = letter.chars().next();
+        let of_array = ARRAY_TAGS.iter().filter(|_| array);
+        let of_array = of_array.into_iter().find(|(letter, _)| Some(*letter) == first);
+        if let Some((letter, tag)) = of_array {
+            let width = after.get(..digits).filter(|digits| *letter == 'a' && !digits.is_empty());
+            match width {
+                Some(width) => text.push_str(&format!("{{{{array.index.{width}}}}}")),
+                None => text.push_str(tag),
+            }
+            rest = after.get(digits + 1..).unwrap_or_default();
+            continue;
+        }
         let tag = match first {
             Some('%') if digits == 0 => Some("%"),
             // The job, the job with its step, and the array; the script runs in the job itself.
             Some('J' | 'A') => Some("{{id.dec}}"),
             Some('u') => user,
-            // The script is the step `batch`. `sbatch` has put in the index of a job that is in an array.
+            // The script is the step `batch`.
             Some('s') => Some("batch"),
             Some('a') => NO_INDEX.first().copied(),
             Some('b') => NO_INDEX.last().copied(),
@@ -190,7 +209,7 @@ fn template(name: &str, user: Option<&str>) -> String {
 /// The file name with Slurm's patterns for a template.
 fn pattern(template: &str) -> String {
     let mut text = template.replace('%', "%%");
-    for (letter, tag) in TAGS {
+    for (letter, tag) in TAGS.into_iter().chain(ARRAY_TAGS) {
         text = text.replace(tag, &format!("%{letter}"));
     }
     text
@@ -327,14 +346,17 @@ mod tests {
             ("%q %", "%q %"),
             (r"a\%j", "a%j"),
         ] {
-            assert_eq!(template(name, Some("alice")), tags, "{name}");
+            assert_eq!(template(name, Some("alice"), false), tags, "{name}");
         }
-        assert_eq!(template("%u", None), "%u");
+        assert_eq!(template("%u", None, false), "%u");
+        let of_array =
+            "{{array.id.dec}}_{{array.index}}.{{array.index.4}} {{slurm.array-digit}} {{id.dec}}";
+        assert_eq!(template("%A_%a.%4a %b %j", None, true), of_array);
     }
 
     #[test]
     fn the_default_output_is_not_part_of_a_request() {
-        for path in ["slurm-%j.out", "slurm-%j_3.out", "slurm-123_3.out"] {
+        for path in ["slurm-%j.out", "slurm-%A_%a.out", "slurm-%j_3.out", "slurm-123_3.out"] {
             assert!(is_default_output(path), "{path}");
         }
         for path in ["slurm-123.out", "slurm-%j_x.out", "slurm-.out", "out", "slurm-%x.out"] {
@@ -347,7 +369,7 @@ mod tests {
         for name in
             ["slurm-{{id.dec}}.out", "{{name}}", "50% {{taskid}}", "{{id}}.out", "%j", "a%%b"]
         {
-            assert_eq!(template(&pattern(name), None), name);
+            assert_eq!(template(&pattern(name), None, false), name);
         }
     }
 }

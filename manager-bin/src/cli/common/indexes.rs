@@ -1,19 +1,20 @@
-//! Job arrays: a job is submitted for each index of `--array`.
+//! The indexes of a job array, as users write them.
 
+use std::num::NonZeroU32;
+
+use jobtap_core::array::Elements;
+use jobtap_core::resource::Idset;
 use thiserror::Error;
-
-/// The maximum number of jobs in an array.
-const MOST: usize = 10_000;
 
 /// The maximum index, as in Slurm's largest arrays.
 const LARGEST: u32 = 4_000_000;
 
-/// The indexes of an array, in order.
+/// The indexes of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::cli) struct Indexes {
-    pub(in crate::cli) all: Vec<u32>,
-    /// The maximum number of jobs that run at once; `None` for no limit.
-    pub(in crate::cli) at_once: Option<usize>,
+    pub(in crate::cli) all: Idset,
+    /// The maximum number of elements that are active at once; `None` for no limit.
+    pub(in crate::cli) at_once: Option<NonZeroU32>,
 }
 
 /// A text that makes no array.
@@ -25,7 +26,7 @@ pub(in crate::cli) enum IndexError {
     NoIndex(String),
     #[error("index {0} is larger than {LARGEST}")]
     TooLarge(u32),
-    #[error("an array has at most {MOST} jobs")]
+    #[error("an array has at most {} elements", Elements::MOST)]
     TooMany,
 }
 
@@ -36,13 +37,13 @@ impl Indexes {
     /// [`IndexError`].
     pub(in crate::cli) fn parse(text: &str) -> Result<Self, IndexError> {
         let (list, at_once) = match text.split_once('%') {
-            Some((list, most)) => match most.parse::<usize>() {
-                Ok(most) if most > 0 => (list, Some(most)),
-                _ => return Err(IndexError::AtOnce(most.to_owned())),
+            Some((list, most)) => match most.parse() {
+                Ok(most) => (list, Some(most)),
+                Err(_) => return Err(IndexError::AtOnce(most.to_owned())),
             },
             None => (text, None),
         };
-        let mut all = Vec::new();
+        let mut all = Idset::new();
         for part in list.split(',') {
             let wrong = || IndexError::NoIndex(part.to_owned());
             let number = |text: &str| text.parse::<u32>().map_err(|_| wrong());
@@ -61,22 +62,27 @@ impl Indexes {
             if last > LARGEST {
                 return Err(IndexError::TooLarge(last));
             }
-            all.extend((first..=last).step_by(usize::try_from(step).unwrap_or(usize::MAX)));
-            if all.len() > MOST {
+            match step {
+                1 => all.insert_range(first..=last),
+                step => {
+                    let step = usize::try_from(step).unwrap_or(usize::MAX);
+                    (first..=last).step_by(step).for_each(|index| {
+                        all.insert(index);
+                    });
+                }
+            }
+            if all.len() > Elements::MOST {
                 return Err(IndexError::TooMany);
             }
         }
-        all.sort_unstable();
-        all.dedup();
         Ok(Self { all, at_once })
     }
 
     /// The difference of the first two indexes, as `SLURM_ARRAY_TASK_STEP` has it.
     pub(in crate::cli) fn step(&self) -> u32 {
-        match self.all.as_slice() {
-            [first, second, ..] => second - first,
-            _ => 1,
-        }
+        let first = self.all.first();
+        let second = first.and_then(|first| self.all.next_after(first));
+        first.zip(second).map_or(1, |(first, second)| second - first)
     }
 }
 
@@ -86,17 +92,20 @@ mod tests {
 
     #[test]
     fn reads_lists_ranges_and_steps() {
-        let all = |text: &str| Indexes::parse(text).unwrap();
-        assert_eq!(all("3").all, [3]);
-        assert_eq!(all("1,3,5-7").all, [1, 3, 5, 6, 7]);
-        assert_eq!((all("0-15:4").all, all("0-15:4").step()), (vec![0, 4, 8, 12], 4));
-        assert_eq!((all("0-3%2").at_once, all("0-3").at_once), (Some(2), None));
-        assert_eq!(all("5,1,1-2").all, [1, 2, 5]);
+        let parsed = |text: &str| Indexes::parse(text).unwrap();
+        let all = |text: &str| parsed(text).all.to_string();
+        assert_eq!(all("3"), "3");
+        assert_eq!(all("1,3,5-7"), "1,3,5-7");
+        assert_eq!((all("0-15:4"), parsed("0-15:4").step()), ("0,4,8,12".to_owned(), 4));
+        assert_eq!((parsed("0-3%2").at_once, parsed("0-3").at_once), (NonZeroU32::new(2), None));
+        assert_eq!(all("5,1,1-2"), "1-2,5");
+        assert_eq!(parsed("0-999999").all.len(), 1_000_000);
     }
 
     #[test]
     fn refuses_what_is_not_an_index() {
-        for text in ["", "a", "1-", "3-1", "1-5:0", "1:2", "1%0", "1%", "-1", "5000000", "0-20000"]
+        for text in
+            ["", "a", "1-", "3-1", "1-5:0", "1:2", "1%0", "1%", "-1", "5000000", "0-4000000"]
         {
             assert!(Indexes::parse(text).is_err(), "{text}");
         }

@@ -64,6 +64,7 @@ pub(super) fn jobs(which: Jobs, typed: &str) -> Vec<Known> {
         max_entries: Some(MOST_JOBS),
         constraint: Some(constraint.into()),
         attrs: ALL,
+        arrays: true,
         since: None,
     };
     let Listed { jobs } = ask(request);

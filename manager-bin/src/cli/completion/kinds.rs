@@ -139,6 +139,7 @@ mod tests {
     #[test]
     fn values_are_known_by_command_and_name() {
         is("cancel", "ids", Kind::Jobs(Jobs::Active));
+        is("resubmit", "ids", Kind::Jobs(Jobs::All));
         is("job kill", "ids", Kind::Jobs(Jobs::Active));
         is("job info", "id", Kind::Jobs(Jobs::All));
         is("plugin load", "plugin", Kind::Plugins(Plugins::Linked));

@@ -2,7 +2,7 @@
 
 use super::event_print::FormatArgs;
 use super::event_stream::{EventStream, not_found, path_key};
-use crate::cli::common::ids::Target;
+use crate::cli::common::arrays;
 use crate::cli::common::message::CliError;
 use crate::client::{Client, RpcError};
 use crate::rpc::errno::ENOENT;
@@ -25,7 +25,7 @@ pub(super) struct EventlogArgs {
 
 /// Runs the command.
 pub(super) async fn run(client: &Client, args: &EventlogArgs) -> Result<u8, CliError> {
-    let target = Target::parse(&args.id)?;
+    let target = arrays::target(&args.id, client).await?;
     let mut printer = args.format.printer()?;
     let key = path_key(&args.path);
     let open = async {

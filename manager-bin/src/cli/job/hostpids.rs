@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::event_stream::EventStream;
 use super::taskmap::{self, Hosts};
 use super::wait_event::{next, parse_timeout};
+use crate::cli::common::arrays;
 use crate::cli::common::escapes::unescaped;
 use crate::cli::common::ids::Target;
 use crate::cli::common::message::CliError;
@@ -37,7 +38,7 @@ pub(super) struct HostpidsArgs {
 
 /// Runs the command.
 pub(super) async fn run(client: &Client, args: &HostpidsArgs) -> Result<u8, CliError> {
-    let target = Target::parse(&args.id)?;
+    let target = arrays::target(&args.id, client).await?;
     let ranks = args.ranks.as_deref().map(str::parse::<Idset>).transpose();
     let ranks = ranks.map_err(|error| {
         let typed = args.ranks.as_deref().unwrap_or_default();

@@ -1,6 +1,6 @@
 //! `job info`: prints the value of one of a job's keys in the store.
 
-use crate::cli::common::ids::Target;
+use crate::cli::common::arrays;
 use crate::cli::common::json::spaced_json;
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
@@ -31,7 +31,7 @@ pub(super) struct InfoArgs {
 
 /// Runs the command.
 pub(super) async fn run(client: &Client, args: &InfoArgs) -> Result<u8, CliError> {
-    let target = Target::parse(&args.id)?;
+    let target = arrays::target(&args.id, client).await?;
     if ["guest.output", "guest.input"].contains(&args.key.as_str()) {
         return print_log(client, target.id, &args.key).await;
     }

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use jobtap_core::job::Signal;
 
 use super::several::{any_failed, print_message, until_repeated};
+use crate::cli::common::arrays;
 use crate::cli::common::ids::Target;
 use crate::cli::common::message::CliError;
 use crate::client::{Client, RpcError};
@@ -43,11 +44,15 @@ pub(super) async fn run(client: &Client, args: &KillArgs) -> Result<u8, CliError
     if signal.is_none() && !numeric {
         return Err(CliError::failure(format!("kill: Invalid signal {}", args.signal)));
     }
-    let parsed = |typed: &String| {
-        Target::from_str(typed).map_err(|_| CliError::failure(format!("invalid jobid: {typed}")))
-    };
     // All ids are read before the first signal, so that nothing is sent if one of them is invalid.
-    let targets = args.ids.iter().map(parsed).collect::<Result<Vec<_>, CliError>>()?;
+    let mut targets = Vec::with_capacity(args.ids.len());
+    for typed in &args.ids {
+        targets.push(match typed.ends_with(']') {
+            true => arrays::target(typed, client).await?,
+            false => Target::from_str(typed)
+                .map_err(|_| CliError::failure(format!("invalid jobid: {typed}")))?,
+        });
+    }
     let (targets, repeated) = until_repeated(&targets);
     let responses: Vec<Result<(), KillError>> = match signal {
         Some(signal) => {

@@ -121,6 +121,7 @@ pub(super) async fn fetch(
         max_entries: Some(i64::try_from(count).unwrap_or(i64::MAX)),
         constraint: Some(constraint.into()),
         attrs: ALL,
+        arrays: false,
         since: Some(since),
     };
     Ok(client.call(request).await?.jobs)

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::cli::common::ids::Target;
+use crate::cli::common::arrays;
 use crate::cli::common::message::CliError;
 use crate::client::Client;
 use crate::daemon::config::{merge, nest};
@@ -25,7 +25,7 @@ pub(super) struct MemoArgs {
 
 /// Runs the command.
 pub(super) async fn run(client: &Client, args: &MemoArgs) -> Result<u8, CliError> {
-    let target = Target::parse(&args.id)?;
+    let target = arrays::target(&args.id, client).await?;
     let memo = memo(&args.memos, || Ok(input::stdin_text()?))?;
     let response = client.call(Memo { id: target.id, volatile: args.volatile, memo }).await;
     response.map_err(|error| CliError::failure(format!("memo: {error}")))?;

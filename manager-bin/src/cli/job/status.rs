@@ -7,6 +7,7 @@ use jobtap_core::job::WaitStatus;
 use super::event_stream::EventStream;
 use super::outcome::Outcome;
 use super::several::print_message;
+use crate::cli::common::arrays;
 use crate::cli::common::ids::Target;
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
@@ -64,8 +65,12 @@ pub(in crate::cli) fn exit_code_of(finish: &Finish, exception: u8) -> u8 {
 
 /// Runs the command.
 pub(super) async fn run(client: &Client, args: &StatusArgs) -> Result<u8, CliError> {
-    let targets: Vec<Target> =
-        args.ids.iter().map(|text| Target::parse(text)).collect::<Result<_, _>>()?;
+    let mut targets = Vec::with_capacity(args.ids.len());
+    for typed in &args.ids {
+        let target = arrays::target(typed, client).await?;
+        arrays::no_array(&target, client).await?;
+        targets.push(target);
+    }
     let tells = args.verbose > 0 && targets.len() > 1;
     if tells {
         print_message(format!("fetching status for {} jobs", targets.len()));

@@ -3,7 +3,7 @@
 use jobtap_core::job::Urgency;
 
 use super::several::COMMAND;
-use crate::cli::common::ids::Target;
+use crate::cli::common::arrays;
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::client::Client;
@@ -25,7 +25,7 @@ pub(super) struct UrgencyArgs {
 
 /// Runs the command.
 pub(super) async fn run(client: &Client, args: &UrgencyArgs) -> Result<u8, CliError> {
-    let target = Target::parse(&args.id)?;
+    let target = arrays::target(&args.id, client).await?;
     let urgency = parse(&args.urgency)?;
     let response = client.call(SetUrgency { id: target.id, urgency }).await;
     let response = session::print_refusal_messages(COMMAND, response)

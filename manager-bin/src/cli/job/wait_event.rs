@@ -7,7 +7,7 @@ use jobtap_core::job::Fsd;
 
 use super::event_print::FormatArgs;
 use super::event_stream::{EventStream, has_context, not_found, path_key};
-use crate::cli::common::ids::Target;
+use crate::cli::common::arrays;
 use crate::cli::common::message::CliError;
 use crate::client::{Client, RpcError};
 
@@ -55,7 +55,7 @@ struct Wanted<'a> {
 
 /// Runs the command.
 pub(super) async fn run(client: &Client, args: &WaitEventArgs) -> Result<u8, CliError> {
-    let target = Target::parse(&args.id)?;
+    let target = arrays::target(&args.id, client).await?;
     let limit = |text| parse_timeout("wait-event", text);
     let timeout = args.timeout.as_deref().map(limit).transpose()?.flatten();
     if args.count <= 0 {

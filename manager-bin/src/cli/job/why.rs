@@ -1,7 +1,8 @@
 //! `job why`: prints the reasons why a job is pending. Flux has no such command.
 
 use super::several::{any_failed, print_message};
-use crate::cli::common::ids::{IdStyle, Target};
+use crate::cli::common::arrays;
+use crate::cli::common::ids::IdStyle;
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::client::Client;
@@ -23,7 +24,7 @@ pub(super) struct WhyArgs {
 pub(super) async fn run(client: &Client, args: &WhyArgs) -> Result<u8, CliError> {
     let mut failed = false;
     for id in &args.ids {
-        let target = Target::parse(id)?;
+        let target = arrays::target(id, client).await?;
         let request = Why { id: target.id };
         let text = if args.json {
             client.call_raw(request).await.map(|response| format!("{response}\n"))

@@ -60,6 +60,7 @@ impl Query {
                 self.constraint.clone().map_or_else(|| Map::new().into(), Value::from),
             ),
             attrs: ALL,
+            arrays: true,
             since: self.since,
         }
     }

@@ -2,8 +2,7 @@
 //! through Slurm's description of a request.
 //!
 //! Options come from the script, the environment and the command line, in this order; the last one counts. They are
-//! turned into a [`JobDescriptor`](jobtap_core::slurm::JobDescriptor), and that into the jobspec. A job array is one
-//! job for each index.
+//! turned into a [`JobDescriptor`](jobtap_core::slurm::JobDescriptor), and that into the jobspec.
 
 pub(in crate::cli) mod begin;
 mod describe;
@@ -17,13 +16,15 @@ use std::fs::File;
 use std::mem;
 use std::process::ExitCode;
 
+use jobtap_core::array::Elements;
 use jobtap_core::job::{JobId, Urgency};
-use jobtap_core::jobspec::{Jobspec, JobspecError, path};
+use jobtap_core::jobspec::{Jobspec, path};
 use jobtap_core::slurm::JobDescriptor;
 use serde_json::Value;
 
 use self::describe::Request;
 use self::error::Place;
+use crate::cli::common::array_end::wait_for_array;
 use crate::cli::common::arrays;
 use crate::cli::common::indexes::Indexes;
 use crate::cli::common::message::{CliError, system_text};
@@ -36,7 +37,8 @@ use crate::cli::submit::log::Sinks;
 use crate::cli::submit::rlimit;
 use crate::cli::submit::wait::{Wait, wait_for};
 use crate::client::{Client, RpcError};
-use crate::rpc::services::ingest::{Submit, Submitted};
+use crate::rpc::service::Service;
+use crate::rpc::services::ingest::{Submit, SubmitArray, Submitted};
 use crate::users::Users;
 
 const COMMAND: &str = "sbatch";
@@ -75,22 +77,17 @@ pub(crate) fn run(args: SbatchCommand) -> ExitCode {
         for warning in request.warnings.iter().filter(|_| !request.quiet) {
             say(warning);
         }
-        let single = match request.desc.dependency.as_deref().filter(|text| has_index(text)) {
-            Some(text) => {
-                let client = Client::connect().await?;
-                let (text, single) = arrays::without_indexes(text, &client).await?;
-                request.desc.dependency = Some(text);
-                single
-            }
-            None => Vec::new(),
-        };
+        if let Some(text) = request.desc.dependency.as_deref().filter(|text| has_index(text)) {
+            let client = Client::connect().await?;
+            request.desc.dependency = Some(arrays::without_indexes(text, &client).await?);
+        }
         if request.test_only {
-            if let Some(jobspec) = first_jobspec(&request, &caller)? {
+            if let Some(jobspec) = valid_jobspec(&request, &caller)? {
                 session::print(&format!("{jobspec}\n"))?;
             }
             return Ok(0);
         }
-        submit(&request, &caller, &single).await
+        submit(&request, &caller).await
     })
 }
 
@@ -200,12 +197,12 @@ fn read_stdin() -> Result<String, CliError> {
     script::check("standard input", data).map_err(CliError::failure)
 }
 
-/// The jobspec of a job, or of a job of an array. If the description names no file for the output, the jobspec has
+/// The jobspec of a job, or of all elements of an array. If the description names no file for the output, the jobspec has
 /// Slurm's default, which plugins and scripts do not see, as in Slurm.
 fn jobspec(
     desc: &JobDescriptor,
     caller: &Caller,
-    (part, rlimits): (Option<&Part<'_>>, &[String]),
+    rlimits: &[String],
     templates: Value,
 ) -> Result<Value, CliError> {
     let mut jobspec = desc.to_jobspec().map_err(CliError::failure)?;
@@ -214,10 +211,12 @@ fn jobspec(
         path::set(&mut jobspec, &place, value).map_err(CliError::failure)
     };
     if desc.std_out.is_none() {
-        let file =
-            part.map_or_else(|| "slurm-%A.out".to_owned(), |p| of_part("slurm-%A_%a.out", p));
+        let file = match desc.array_inx {
+            None => "slurm-{{id.dec}}.out",
+            Some(_) => "slurm-{{array.id.dec}}_{{array.index}}.out",
+        };
         option("output.stdout.type", "file".into())?;
-        option("output.stdout.path", file.replace("%A", "{{id.dec}}").into())?;
+        option("output.stdout.path", file.into())?;
     }
     option("env-expand", templates)?;
     let limits = rlimit::apply(rlimits, &caller.rlimits)?;
@@ -227,80 +226,46 @@ fn jobspec(
     Ok(jobspec)
 }
 
-/// The jobspec of the job, or of the first job of an array, after its validation.
-fn first_jobspec(request: &Request, caller: &Caller) -> Result<Option<Value>, CliError> {
-    let part = match &request.array {
-        Some(indexes) => {
-            indexes.all.first().map(|index| Part { indexes, index: *index, array: None })
-        }
-        None => None,
-    };
-    let submission = submission(request, caller, part.as_ref(), &[])?;
+/// The jobspec of the job, or of the elements of an array, after its validation.
+fn valid_jobspec(request: &Request, caller: &Caller) -> Result<Option<Value>, CliError> {
+    let submission = submission(request, caller)?;
     let jobspec = submission.jobspec.and_then(|mut jobspec| jobspec.made().map(mem::take));
     let valid = jobspec.clone().map(Jobspec::from_value).transpose();
     valid.map_err(CliError::failure)?;
     Ok(jobspec)
 }
 
-/// A job of an array.
-struct Part<'a> {
-    indexes: &'a Indexes,
-    index: u32,
-    /// The id of the array, which is that of its first job; `None` for that job itself.
-    array: Option<JobId>,
+/// The variables of an array's scripts whose values are known when an element starts.
+const OF_ELEMENT: [(&str, &str); 2] =
+    [("SLURM_ARRAY_JOB_ID", "{{array.id.dec}}"), ("SLURM_ARRAY_TASK_ID", "{{array.index}}")];
+
+/// The numbers that all elements of an array have: for each the variable of the script, and the key in
+/// `attributes.system.slurm`.
+fn numbers(indexes: &Indexes) -> [(&'static str, &'static str, u32); 4] {
+    let all = &indexes.all;
+    [
+        ("SLURM_ARRAY_TASK_COUNT", "array_task_cnt", u32::try_from(all.len()).unwrap_or(u32::MAX)),
+        ("SLURM_ARRAY_TASK_MIN", "array_task_min", all.first().unwrap_or_default()),
+        ("SLURM_ARRAY_TASK_MAX", "array_task_max", all.last().unwrap_or_default()),
+        ("SLURM_ARRAY_TASK_STEP", "array_task_step", indexes.step()),
+    ]
 }
 
-impl Part<'_> {
-    /// The numbers of the job in its array: for each the variable of the script, and the key in
-    /// `attributes.system.slurm`.
-    fn numbers(&self) -> [(&'static str, &'static str, u32); 5] {
-        let all = &self.indexes.all;
-        let count = u32::try_from(all.len()).unwrap_or(u32::MAX);
-        let (least, most) = (all.first().copied(), all.last().copied());
-        [
-            ("SLURM_ARRAY_TASK_ID", "array_task_id", self.index),
-            ("SLURM_ARRAY_TASK_COUNT", "array_task_cnt", count),
-            ("SLURM_ARRAY_TASK_MIN", "array_task_min", least.unwrap_or_default()),
-            ("SLURM_ARRAY_TASK_MAX", "array_task_max", most.unwrap_or_default()),
-            ("SLURM_ARRAY_TASK_STEP", "array_task_step", self.indexes.step()),
-        ]
-    }
-}
-
-/// The submission of a job, with the dependencies `more` added.
-fn submission(
-    request: &Request,
-    caller: &Caller,
-    part: Option<&Part<'_>>,
-    more: &[Value],
-) -> Result<Submit, CliError> {
+/// The submission of a job, or what the elements of an array share.
+fn submission(request: &Request, caller: &Caller) -> Result<Submit, CliError> {
     let mut desc = request.desc.clone();
-    let mut templates = Vec::new();
-    if let Some(part) = part {
-        for (name, _, number) in part.numbers() {
-            desc.environment.set(name, number.to_string());
-        }
-        match part.array {
-            Some(array) => desc.environment.set("SLURM_ARRAY_JOB_ID", array.as_u64().to_string()),
-            None => templates.push(("SLURM_ARRAY_JOB_ID", "{{id.dec}}")),
-        }
-        for path in [&mut desc.std_in, &mut desc.std_out, &mut desc.std_err].into_iter().flatten() {
-            *path = of_part(path, part);
-        }
+    let numbers = request.array.as_ref().map(numbers);
+    let numbers = numbers.into_iter().flatten();
+    for (name, _, number) in numbers.clone() {
+        desc.environment.set(name, number.to_string());
     }
-    let templates = environment::templates(&templates);
-    let mut jobspec = jobspec(&desc, caller, (part, &request.rlimits), templates)?;
-    if let Some(part) = part {
+    let of_element: &[_] = if request.array.is_some() { &OF_ELEMENT } else { &[] };
+    let templates = environment::templates(of_element);
+    let mut jobspec = jobspec(&desc, caller, &request.rlimits, templates)?;
+    for (_, key, number) in numbers {
         // For prologs and plugins, which don't see the environment.
-        let numbers = part.numbers().map(|(_, key, number)| (key, u64::from(number)));
-        let array = part.array.map(|array| ("array_job_id", array.as_u64()));
-        for (key, number) in numbers.into_iter().chain(array) {
-            path::set(&mut jobspec, &format!("attributes.system.slurm.{key}"), number.into())
-                .map_err(CliError::failure)?;
-        }
-    }
-    if !more.is_empty() {
-        depend(&mut jobspec, more).map_err(CliError::failure)?;
+        path::set(&mut jobspec, &format!("attributes.system.slurm.{key}"), number.into())
+            .map_err(CliError::failure)?;
     }
     Ok(Submit {
         jobspec: Some(jobspec.into()),
@@ -310,93 +275,39 @@ fn submission(
     })
 }
 
-/// The dependencies of a jobspec.
-const DEPENDENCIES: &str = "attributes.system.dependencies";
-
-fn dependencies(jobspec: &Value) -> Vec<Value> {
-    path::get(jobspec, DEPENDENCIES).and_then(Value::as_array).cloned().unwrap_or_default()
-}
-
-/// Adds dependencies to the jobspec. Slurm's text of the existing ones is either a list or alternatives, so it can't
-/// always be extended.
-fn depend(jobspec: &mut Value, more: &[Value]) -> Result<(), JobspecError> {
-    let mut all = dependencies(jobspec);
-    all.extend_from_slice(more);
-    path::set(jobspec, DEPENDENCIES, all.into())
-}
-
-/// Replaces the patterns of arrays in the name of a file: `%a` by the index, padded to the width of `%4a`, `%b` by the
-/// last digit of the index, and `%A` by the id of the array.
-fn of_part(name: &str, part: &Part<'_>) -> String {
-    let mut text = String::new();
-    let mut rest = name;
-    while let Some((before, after)) = rest.split_once('%') {
-        text.push_str(before);
-        let letter = after.trim_start_matches(|c: char| c.is_ascii_digit());
-        let (width, _) = after.split_at_checked(after.len() - letter.len()).unwrap_or_default();
-        let width = width.parse::<usize>().unwrap_or(0).min(10);
-        let number = match (letter.chars().next(), part.array) {
-            (Some('a'), _) => Some(u64::from(part.index)),
-            (Some('b'), _) => Some(u64::from(part.index % 10)),
-            (Some('A'), Some(array)) => Some(array.as_u64()),
-            _ => None,
-        };
-        match number {
-            Some(number) => {
-                text.push_str(&format!("{number:0width$}"));
-                rest = letter.get(1..).unwrap_or_default();
-            }
-            // `%%` is not a pattern, whatever follows it.
-            None if after.starts_with('%') => {
-                text.push_str("%%");
-                rest = after.get(1..).unwrap_or_default();
-            }
-            None => {
-                text.push('%');
-                rest = after;
-            }
-        }
-    }
-    text + rest
-}
-
-/// Submits the job, or the jobs of an array, and prints the id of the first.
-async fn submit(request: &Request, caller: &Caller, single: &[JobId]) -> Result<u8, CliError> {
+/// Submits the job or the array, and prints its id.
+async fn submit(request: &Request, caller: &Caller) -> Result<u8, CliError> {
     let client = Client::connect().await?;
-    let asked = dependencies(&request.desc.to_jobspec().map_err(CliError::failure)?);
-    let more = arrays::others(&client, &asked, single).await;
-    let ids = match &request.array {
-        None => {
-            let (id, messages) = send(&client, submission(request, caller, None, &more)?).await?;
-            lines(&messages).for_each(say);
-            vec![id]
+    let submit = submission(request, caller)?;
+    let (id, messages) = match &request.array {
+        None => send(&client, submit).await?,
+        Some(Indexes { all, at_once }) => {
+            let elements = Elements::new(all.clone(), *at_once, Vec::new(), Vec::new());
+            send(&client, SubmitArray { submit, elements }).await?
         }
-        Some(indexes) => submit_array(&client, request, caller, (indexes, more)).await?,
     };
-    let Some(first) = ids.first() else { return Ok(1) };
+    lines(&messages).for_each(say);
     if request.verbose {
         show_kept(request)?;
     }
-    let number = first.as_u64();
+    let number = id.as_u64();
     session::print(&match request.parsable {
         true => format!("{number}\n"),
         false => format!("Submitted batch job {number}\n"),
     })?;
-    if !request.wait {
-        return Ok(0);
-    }
     let copies = CopyArgs { wait: true, ..CopyArgs::default() };
-    let mut highest = 0;
-    for id in ids {
-        if let Some(wait) = Wait::from_args(0, false, &copies) {
-            highest = highest.max(wait_for(client.clone(), id, wait, Sinks::default()).await?);
-        }
+    match (&request.array, Wait::from_args(0, false, &copies).filter(|_| request.wait)) {
+        (_, None) => Ok(0),
+        (None, Some(wait)) => wait_for(client.clone(), id, wait, Sinks::default()).await,
+        (Some(indexes), Some(_)) => wait_for_array(&client, id, indexes.all.len() as u64).await,
     }
-    Ok(highest)
 }
 
-/// Submits a job. Returns its id, and the messages that plugins have for the user.
-async fn send(client: &Client, submission: Submit) -> Result<(JobId, Vec<String>), RpcError> {
+/// Submits a job or an array. Returns its id, and the messages that plugins have for the user.
+async fn send<S>(client: &Client, submission: S) -> Result<(JobId, Vec<String>), RpcError>
+where
+    S: Service<Response = Submitted>,
+{
     let response = client.call(submission).await.map_err(|error| RpcError {
         text: format!("Batch job submission failed: {}", error.text),
         ..error
@@ -408,42 +319,6 @@ async fn send(client: &Client, submission: Submit) -> Result<(JobId, Vec<String>
             Err(refusal)
         }
     }
-}
-
-/// Submits the jobs of an array in the order of their indexes.
-async fn submit_array(
-    client: &Client,
-    request: &Request,
-    caller: &Caller,
-    (indexes, more): (&Indexes, Vec<Value>),
-) -> Result<Vec<JobId>, CliError> {
-    let mut ids: Vec<JobId> = Vec::new();
-    let mut said: Option<Vec<String>> = None;
-    for (number, index) in indexes.all.iter().enumerate() {
-        let part = Part { indexes, index: *index, array: ids.first().copied() };
-        // If N jobs may run at once, each waits for the job that is N before it.
-        let before = indexes.at_once.and_then(|most| number.checked_sub(most));
-        let after = before.and_then(|before| ids.get(before));
-        let after = after.map(|id| arrays::additional("afterany", &id.as_u64().to_string()));
-        let more: Vec<Value> = more.iter().cloned().chain(after).collect();
-        match send(client, submission(request, caller, Some(&part), &more)?).await {
-            Ok((id, messages)) => {
-                // Plugins see each job of an array, and mostly have the same messages for all.
-                if said.replace(messages.clone()).as_ref() != Some(&messages) {
-                    lines(&messages).for_each(say);
-                }
-                ids.push(id);
-            }
-            Err(error) if ids.is_empty() => return Err(error.into()),
-            Err(error) => {
-                let done = ids.len();
-                let text =
-                    format!("index {index}: {error}; {done} jobs of the array were submitted");
-                return Err(CliError::failure(text));
-            }
-        }
-    }
-    Ok(ids)
 }
 
 /// Prints the fields that no part of the manager acts on.

@@ -20,7 +20,7 @@ fn jobspec_of(script: &str, words: &str, env: &[(&str, &str)]) -> Result<Value, 
     let caller = Caller { cwd: dir.path().into(), env: env.collect(), ..Caller::default() };
     let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
     let request = asked(&words, &caller)?;
-    let jobspec = first_jobspec(&request, &caller)?;
+    let jobspec = valid_jobspec(&request, &caller)?;
     Ok(jobspec.unwrap())
 }
 
@@ -73,22 +73,28 @@ fn a_wrapped_command_is_a_script() {
 }
 
 #[test]
-fn the_jobs_of_an_array_have_their_index() {
+fn the_elements_of_an_array_share_a_jobspec() {
     let jobspec = jobspec_of(SCRIPT, "-a 3-9:2%2 job.sh", &[]).unwrap();
     let environment = &system(&jobspec)["environment"];
     let of = |name: &str| environment[name].as_str().unwrap().to_owned();
-    assert_eq!((of("SLURM_ARRAY_TASK_ID"), of("SLURM_ARRAY_TASK_COUNT")), ("3".into(), "4".into()));
+    assert_eq!(
+        (of("SLURM_ARRAY_TASK_MIN"), of("SLURM_ARRAY_TASK_COUNT")),
+        ("3".into(), "4".into())
+    );
     assert_eq!((of("SLURM_ARRAY_TASK_MAX"), of("SLURM_ARRAY_TASK_STEP")), ("9".into(), "2".into()));
     let options = &system(&jobspec)["shell"]["options"];
-    assert_eq!(options["output"]["stdout"]["path"], "slurm-{{id.dec}}_3.out");
+    let path = &options["output"]["stdout"]["path"];
+    assert_eq!(path, "slurm-{{array.id.dec}}_{{array.index}}.out");
+    assert_eq!(options["env-expand"]["SLURM_ARRAY_TASK_ID"], "{{array.index}}");
+    assert_eq!(options["env-expand"]["SLURM_ARRAY_JOB_ID"], "{{array.id.dec}}");
     let slurm = &system(&jobspec)["slurm"];
-    let numbers =
-        ["array_task_id", "array_task_cnt", "array_task_min", "array_task_max", "array_task_step"];
-    assert_eq!(numbers.map(|name| slurm[name].as_u64().unwrap()), [3, 4, 3, 9, 2]);
-    assert_eq!(slurm.get("array_job_id"), None);
-    let indexes = Indexes::parse("3,11").unwrap();
-    let part = Part { indexes: &indexes, index: 11, array: Some(JobId::new(77)) };
-    assert_eq!(of_part("%A_%4a-%%a-%j-%", &part), "77_0011-%%a-%j-%");
+    let numbers = ["array_task_cnt", "array_task_min", "array_task_max", "array_task_step"];
+    assert_eq!(numbers.map(|name| slurm[name].as_u64().unwrap()), [4, 3, 9, 2]);
+    assert_eq!((slurm.get("array_job_id"), slurm.get("array_task_id")), (None, None));
+    let jobspec = jobspec_of(SCRIPT, "-a 3 -o %A_%4a-%%a-%j job.sh", &[]).unwrap();
+    let path = system(&jobspec)["shell"]["options"]["output"]["stdout"]["path"].as_str().unwrap();
+    let name = path.rsplit_once('/').unwrap().1;
+    assert_eq!(name, "{{array.id.dec}}_{{array.index.4}}-%a-{{id.dec}}");
 }
 
 #[test]
@@ -112,7 +118,7 @@ fn propagate_chooses_resource_limits() {
     let limits = |words: &str| {
         let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
         let request = asked(&words, &caller)?;
-        let jobspec = first_jobspec(&request, &caller)?.unwrap();
+        let jobspec = valid_jobspec(&request, &caller)?.unwrap();
         Ok::<Value, CliError>(system(&jobspec)["shell"]["options"]["rlimit"].clone())
     };
     let named = |names: &[&str]| {
@@ -141,17 +147,12 @@ fn options_without_effect_are_named_once() {
 }
 
 #[test]
-fn the_jobs_of_an_array_wait_for_alternatives_and_for_each_other() {
+fn the_elements_of_an_array_have_its_dependencies() {
     let words = ["-a", "1-2%1", "-d", "afterok:5?afterok:6", "--wrap=x"];
     let caller = Caller::default();
     let request = asked(&words.map(str::to_owned), &caller).unwrap();
-    let indexes = request.array.as_ref().unwrap();
-    let part = Part { indexes, index: 2, array: Some(JobId::new(7)) };
-    let more = [arrays::additional("afterany", "7")];
-    let submission = submission(&request, &caller, Some(&part), &more).unwrap();
-    let jobspec = submission.jobspec.and_then(|mut jobspec| jobspec.made().map(mem::take)).unwrap();
-    let expected = json!([{"scheme": "any-of", "value": "afterok:5|afterok:6"},
-        {"scheme": "afterany", "value": "7", "array": true}]);
+    let jobspec = valid_jobspec(&request, &caller).unwrap().unwrap();
+    let expected = json!([{"scheme": "any-of", "value": "afterok:5|afterok:6"}]);
     assert_eq!(system(&jobspec)["dependencies"], expected);
 }
 

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use jobtap_core::array::Element;
 use jobtap_core::job::{JobId, JobResult, State};
 use jobtap_core::jobspec::path;
 use jobtap_core::resource::Idset;
@@ -10,7 +11,7 @@ use serde_json::Value;
 
 use super::names::variable;
 use crate::cli::accounting;
-use crate::cli::common::arrays::{Place, jobspecs};
+use crate::cli::common::arrays::{jobspecs, shown};
 use crate::cli::common::message::CliError;
 use crate::cli::jobs::row::{DisplayContext, JobRow};
 use crate::client::Client;
@@ -97,11 +98,11 @@ impl JobState {
 /// A listed job, and what its jobspec adds.
 pub(super) struct JobLine {
     pub(super) row: JobRow<'static>,
-    /// The job's place in an array.
-    pub(super) place: Option<Place>,
-    /// The indexes in the array if the line stands for all pending jobs of the array that are alike.
+    /// The job's place in an array; that of the first pending element if the line stands for all of them.
+    pub(super) place: Option<Element>,
+    /// The indexes in the array if the line stands for pending elements of it.
     pub(super) pending: Idset,
-    /// Whether the job waits only for others of its array.
+    /// Whether these elements wait only for others of their array.
     pub(super) is_throttled: bool,
     /// How often the job was submitted again.
     pub(super) restarts: u64,
@@ -120,10 +121,13 @@ pub(super) async fn lines(client: &Client, jobs: Vec<Value>) -> Result<Vec<JobLi
     let jobspecs = jobspecs(client, &ids).await;
     let jobspecs = jobspecs.into_iter().map(Result::ok);
     let lines = rows.into_iter().zip(jobspecs).map(|(row, jobspec)| JobLine {
+        place: match row.elements().first().or(row.element()) {
+            Some(index) => Some(Element { array: row.id, index }),
+            None => jobspec.as_ref().and_then(Element::of),
+        },
+        pending: row.elements(),
+        is_throttled: row.is_limited(),
         row,
-        place: jobspec.as_ref().and_then(Place::of_jobspec),
-        pending: Idset::new(),
-        is_throttled: jobspec.as_ref().is_some_and(is_throttled),
         restarts: jobspec.as_ref().and_then(restarts).unwrap_or(0),
         request: jobspec.as_ref().map(JobDescriptor::from_jobspec),
     });
@@ -138,11 +142,6 @@ pub(super) async fn states(client: &Client, ids: &[JobId]) -> Vec<Option<State>>
     found.map(|found| found.ok().and_then(|found| state(&found.job))).collect()
 }
 
-fn is_throttled(jobspec: &Value) -> bool {
-    let all = path::get(jobspec, "attributes.system.dependencies").and_then(Value::as_array);
-    all.is_some_and(|all| all.iter().all(|one| one.get("array").is_some()))
-}
-
 fn restarts(jobspec: &Value) -> Option<u64> {
     path::get(jobspec, "attributes.system.slurm.restart_cnt")?.as_u64()
 }
@@ -152,9 +151,9 @@ impl JobLine {
     pub(super) fn id(&self) -> String {
         match self.place {
             Some(place) if !self.pending.is_empty() => {
-                format!("{}_[{}]", place.array(self.row.id).as_u64(), self.pending_indexes())
+                format!("{}_[{}]", place.array.as_u64(), self.pending_indexes())
             }
-            Some(place) => place.shown(self.row.id),
+            Some(place) => shown(place),
             None => self.row.id.as_u64().to_string(),
         }
     }
@@ -192,7 +191,8 @@ impl JobLine {
     /// Slurm's word for what a pending job waits for; `None` for any other job.
     pub(super) fn reason(&self) -> &'static str {
         match (self.row.state, self.row.int("urgency")) {
-            (Some(State::Depend), _) if self.is_throttled => "JobArrayTaskLimit",
+            (_, Some(0)) if !self.pending.is_empty() => "JobHeldUser",
+            _ if self.is_throttled => "JobArrayTaskLimit",
             (Some(State::Depend), _) => match self.row.dependencies().first() {
                 Some(first) if first.starts_with("begin@") => "BeginTime",
                 Some(first) if first.starts_with("license") => "Licenses",

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::process::ExitCode;
 
+use jobtap_core::array::Element;
 use jobtap_core::job::JobId;
 use jobtap_core::resource::Hostlist;
 
@@ -10,7 +11,7 @@ use super::job_line::display;
 use super::names::{print_version, split, variable};
 use super::squeue::named;
 use crate::cli::accounting::{ReportArgs, SelectArgs, SlurmReport};
-use crate::cli::common::arrays::{Place, jobspecs};
+use crate::cli::common::arrays::{jobspecs, shown};
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
@@ -131,10 +132,10 @@ pub(crate) fn run(args: SacctArgs) -> ExitCode {
         })?;
         let ids = report.ids();
         let places = jobspecs(&client, &ids).await.into_iter();
-        let places = places.map(|jobspec| Place::of_jobspec(&jobspec.ok()?));
-        let places: HashMap<JobId, Option<Place>> = ids.iter().copied().zip(places).collect();
+        let places = places.map(|jobspec| Element::of(&jobspec.ok()?));
+        let places: HashMap<JobId, Option<Element>> = ids.iter().copied().zip(places).collect();
         report.print(|id| match places.get(&id).copied().flatten() {
-            Some(place) => place.shown(id),
+            Some(place) => shown(place),
             None => id.as_u64().to_string(),
         })?;
         Ok(0)

@@ -1,8 +1,10 @@
 //! `scancel`: cancels or signals jobs by Slurm's ids and options.
 
+use std::fmt::Display;
 use std::process::ExitCode;
 
 use jobtap_core::job::{JobId, Reach, Signal, State, StateSet};
+use jobtap_core::resource::Idset;
 use jobtap_core::slurm::JobDescriptor;
 use serde_json::Value;
 
@@ -15,8 +17,8 @@ use crate::cli::common::session;
 use crate::cli::common::usage::Family;
 use crate::client::Client;
 use crate::rpc::service::Service;
-use crate::rpc::services::job_list::{ALL, Constraint, List};
-use crate::rpc::services::job_manager::{Kill, Raise};
+use crate::rpc::services::job_list::{ALL, Constraint, GetArray, List};
+use crate::rpc::services::job_manager::Kill;
 
 const COMMAND: &str = "scancel";
 
@@ -84,28 +86,38 @@ pub(crate) fn run(args: ScancelArgs) -> ExitCode {
         if named.is_empty() && !args.selects() {
             return Err(CliError::failure("No job identification provided"));
         }
-        let (ids, missing) = match args.selects() {
+        let (chosen, missing) = match args.selects() {
             true => (args.selected(&client, &named).await?, false),
-            false => args.active(&client, &named).await,
+            false => args.active(&client, named).await,
         };
         if args.verbose > 0 {
-            for id in &ids {
-                session::print_message(&format!("{COMMAND}: Terminating job {}", id.as_u64()));
+            for named in &chosen {
+                session::print_message(&format!("{COMMAND}: Terminating job {named}"));
             }
         }
         let failed = match args.signal() {
             None => {
-                let cancel = |id: &JobId| (*id, Raise::cancel(*id, String::new()));
-                failures(&client, ids.iter().map(cancel).collect()).await
+                let mut failed = false;
+                for named in &chosen {
+                    if let Err(error) = named.cancel(String::new()).send(&client).await {
+                        print_failure(named, &error.to_string());
+                        failed = true;
+                    }
+                }
+                failed
             }
             Some((signal, reach)) => {
+                let mut ids = Vec::new();
+                for named in &chosen {
+                    ids.extend(named.jobs(&client).await?);
+                }
                 let signum = signal.number().into();
                 let (mut requests, mut failed) = (Vec::new(), false);
                 for (id, reach) in ids.iter().zip(reaches(&client, &ids, reach).await) {
                     match reach {
                         Ok(reach) => requests.push((*id, Kill { id: *id, signum, reach })),
                         Err(error) => {
-                            print_failure(*id, &error.text);
+                            print_failure(&id.as_u64(), &error.text);
                             failed = true;
                         }
                     }
@@ -138,15 +150,15 @@ async fn failures<S: Service>(client: &Client, requests: Vec<(JobId, S)>) -> boo
     let mut failed = false;
     for (id, response) in ids.into_iter().zip(client.call_all(requests).await) {
         if let Err(error) = response {
-            print_failure(id, &error.to_string());
+            print_failure(&id.as_u64(), &error.to_string());
             failed = true;
         }
     }
     failed
 }
 
-fn print_failure(id: JobId, error: &str) {
-    let text = format!("Kill job error on job id {}: {error}", id.as_u64());
+fn print_failure(id: &dyn Display, error: &str) {
+    let text = format!("Kill job error on job id {id}: {error}");
     session::print_error(COMMAND, Family::Slurm, &text);
 }
 
@@ -182,7 +194,7 @@ impl ScancelArgs {
     }
 
     /// The jobs that the options select, among those that are named if there are any.
-    async fn selected(&self, client: &Client, named: &[Named]) -> Result<Vec<JobId>, CliError> {
+    async fn selected(&self, client: &Client, named: &[Named]) -> Result<Vec<Named>, CliError> {
         let states = match self.state.as_deref().map(|word| (word, JobState::named(word))) {
             None => StateSet::ACTIVE,
             Some((_, Some(JobState::Pending))) => StateSet::PENDING,
@@ -209,8 +221,13 @@ impl ScancelArgs {
             constraints.push(Constraint::Hostlist(vec![hosts.clone()]));
         }
         let constraint: Value = Constraint::And(constraints).into();
-        let list =
-            List { max_entries: Some(0), constraint: Some(constraint), attrs: ALL, since: None };
+        let list = List {
+            max_entries: Some(0),
+            constraint: Some(constraint),
+            attrs: ALL,
+            arrays: true,
+            since: None,
+        };
         let jobs = lines(client, client.call(list).await?.jobs).await?;
         let in_list = |list: &Option<String>, text: &str| {
             list.as_ref().is_none_or(|list| split(list).iter().any(|word| word == text))
@@ -219,36 +236,58 @@ impl ScancelArgs {
             in_list(&self.partition, &job.partition())
                 && in_list(&self.account, job.row.text("bank"))
                 && in_list(&self.qos, &job.asked(|desc| desc.qos.clone()))
-                && (named.is_empty()
-                    || named.iter().any(|named| named.means(job.row.id, job.place)))
         };
-        Ok(jobs.iter().filter(chosen).map(|job| job.row.id).collect())
+        // The jobs, and the pending elements of arrays, as far as they are among those that are named.
+        let among = |job: &JobLine| {
+            if job.pending.is_empty() {
+                let is_named = named.is_empty()
+                    || named.iter().any(|named| named.means(job.row.id, job.place));
+                return is_named.then(|| Named::job(job.row.id));
+            }
+            let mut elements = Idset::new();
+            for named in named.iter().filter(|named| named.id == job.row.id) {
+                let own = named.indexes().map(|indexes| job.pending.intersection(indexes));
+                elements = elements.union(own.as_ref().unwrap_or(&job.pending));
+            }
+            let all = if named.is_empty() { job.pending.clone() } else { elements };
+            (!all.is_empty()).then(|| Named::elements(job.row.id, all))
+        };
+        Ok(jobs.iter().filter(chosen).filter_map(among).collect())
     }
 
     /// The named jobs that are active, and whether an array doesn't have a named job. As in Slurm, a job that has ended
     /// is only worth a message.
-    async fn active(&self, client: &Client, named: &[Named]) -> (Vec<JobId>, bool) {
+    async fn active(&self, client: &Client, named: Vec<Named>) -> (Vec<Named>, bool) {
         let (mut active, mut failed) = (Vec::new(), false);
         for named in named {
-            let ids = match named.jobs(client).await {
-                Ok(ids) => ids,
+            match self.is_left(client, &named).await {
+                Ok(true) => active.push(named),
+                Ok(false) if self.quiet => {}
+                Ok(false) => {
+                    let text = format!(
+                        "Kill job error on job id {named}: Job/step already completing or completed"
+                    );
+                    session::print_error(COMMAND, Family::Slurm, &text);
+                }
                 Err(error) => {
                     session::print_error(COMMAND, Family::Slurm, &error.text);
                     failed = true;
-                    continue;
                 }
-            };
-            let states = states(client, &ids).await;
-            let of_word = ids.iter().zip(&states).filter(|(_, state)| is_active(**state));
-            active.extend(of_word.map(|(id, _)| *id));
-            if !states.iter().any(|state| is_active(*state)) && !self.quiet {
-                let text = format!(
-                    "Kill job error on job id {named}: Job/step already completing or completed"
-                );
-                session::print_error(COMMAND, Family::Slurm, &text);
             }
         }
         (active, failed)
+    }
+
+    /// Whether something that is named is left to be canceled.
+    async fn is_left(&self, client: &Client, named: &Named) -> Result<bool, CliError> {
+        let Some(jobs) = named.found(client, true).await? else {
+            return Ok(is_active(states(client, &[named.id]).await.pop().flatten()));
+        };
+        if !jobs.jobs.is_empty() {
+            return Ok(true);
+        }
+        let waiting = client.call(GetArray { id: named.id }).await?.waiting;
+        Ok(named.indexes().map_or(!waiting.is_empty(), |indexes| waiting.intersects(indexes)))
     }
 }
 

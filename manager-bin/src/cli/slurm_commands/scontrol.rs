@@ -15,7 +15,7 @@ use super::job_line::{ANONYMOUS, lines, states};
 use super::names::print_version;
 use super::nodes::{Cluster, hostlist};
 use super::show;
-use super::squeue::named;
+use super::squeue::{known, named};
 use crate::cli::common::arrays::{Named, jobspecs};
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
@@ -254,15 +254,20 @@ async fn jobs(args: &ScontrolArgs, ids: &[&str]) -> Result<String, CliError> {
     let client = Client::connect().await?;
     let found = match ids {
         [] => {
-            let list =
-                List { max_entries: Some(0), constraint: Some(json!({})), attrs: ALL, since: None };
+            let list = List {
+                max_entries: Some(0),
+                constraint: Some(json!({})),
+                attrs: ALL,
+                arrays: true,
+                since: None,
+            };
             client.call(list).await?.jobs
         }
         ids => {
             let mut found = Vec::new();
-            for id in jobs_named(&client, ids).await? {
-                let invalid = |_| CliError::failure("Invalid job id specified");
-                found.push(client.call(ListId { id, attrs: ALL }).await.map_err(invalid)?.job);
+            let words: Vec<String> = ids.iter().map(|word| (*word).to_owned()).collect();
+            for named in named(&words)? {
+                found.extend(known(&client, &[named], false, true).await?);
             }
             found
         }
@@ -509,6 +514,7 @@ async fn update_jobs(list: &str, settings: BTreeMap<String, String>) -> Result<u
     each_job(
         &client,
         &[list],
+        false,
         |state| state != State::Inactive,
         async |id| {
             let mut updates = updates.clone();
@@ -548,11 +554,12 @@ async fn jobs_named(client: &Client, words: &[&str]) -> Result<Vec<JobId>, CliEr
     Ok(ids)
 }
 
-/// Acts on each of the jobs that some words name. If some jobs of an array are in a state that `can` accepts, the others
-/// are left out. A refusal is printed, and the others follow. Returns the exit code.
+/// Acts on each of the jobs that some words name, once on an array as a whole. If some elements of an array are in a state
+/// that `can` accepts, the others are left out. A refusal is printed, and the others follow. Returns the exit code.
 async fn each_job(
     client: &Client,
     words: &[&str],
+    whole: bool,
     can: impl Fn(State) -> bool,
     act: impl AsyncFn(JobId) -> Result<(), CliError>,
 ) -> Result<u8, CliError> {
@@ -567,13 +574,22 @@ async fn each_job(
         }
     };
     for named in &named(&words)? {
-        let ids = match named.jobs(client).await {
-            Ok(ids) => ids,
-            Err(error) => {
-                check(Err(error));
+        let ids = match (named.indexes(), whole) {
+            (None, true) => {
+                check(act(named.id).await);
                 continue;
             }
+            _ => match named.jobs(client).await {
+                Ok(ids) => ids,
+                Err(error) => {
+                    check(Err(error));
+                    continue;
+                }
+            },
         };
+        if ids.is_empty() {
+            check(Err(CliError::failure(format!("{named}: these elements aren't jobs yet"))));
+        }
         let states = states(client, &ids).await;
         let can = |state: &Option<State>| state.is_some_and(&can);
         let skips = states.iter().any(can);
@@ -621,7 +637,8 @@ fn for_job(id: JobId, error: RpcError) -> CliError {
 async fn urgency(words: &[&str], urgency: Urgency) -> Result<u8, CliError> {
     let client = Client::connect().await?;
     let is_pending = |state| StateSet::PENDING.contains(state);
-    each_job(&client, words, is_pending, async |id| set_urgency(&client, id, urgency).await).await
+    each_job(&client, words, true, is_pending, async |id| set_urgency(&client, id, urgency).await)
+        .await
 }
 
 async fn set_urgency(client: &Client, id: JobId, urgency: Urgency) -> Result<(), CliError> {
@@ -636,7 +653,7 @@ async fn set_urgency(client: &Client, id: JobId, urgency: Urgency) -> Result<(),
 async fn requeue(args: &ScontrolArgs, words: &[&str], hold: bool) -> Result<u8, CliError> {
     let client = Client::connect().await?;
     let has_started = |state| StateSet::RUNNING.contains(state);
-    each_job(&client, words, has_started, async |id| {
+    each_job(&client, words, false, has_started, async |id| {
         let response = client.call(Requeue { id, hold }).await;
         let response = session::print_refusal_messages(COMMAND, response);
         let Requeued { id: new, messages } = response.map_err(|error| for_job(id, error))?;

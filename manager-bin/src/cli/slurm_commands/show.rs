@@ -30,7 +30,11 @@ pub(super) fn job(job: &JobLine) -> Entity {
     let row = &job.row;
     let id = row.id.as_u64();
     let array = job.place.map(|place| {
-        format!(" ArrayJobId={} ArrayTaskId={}", place.array(row.id).as_u64(), place.index)
+        let indexes = match job.pending.is_empty() {
+            true => place.index.to_string(),
+            false => job.pending_indexes(),
+        };
+        format!(" ArrayJobId={} ArrayTaskId={indexes}", place.array.as_u64())
     });
     let request = job.request.as_ref();
     let script = request.is_some_and(|desc| desc.script.is_some());
@@ -40,7 +44,7 @@ pub(super) fn job(job: &JobLine) -> Entity {
         file.map(|file| if file.starts_with('/') { file } else { format!("{cwd}/{file}") })
     };
     let default = || match job.place {
-        Some(place) => format!("{cwd}/slurm-{}_{}.out", place.array(row.id).as_u64(), place.index),
+        Some(place) => format!("{cwd}/slurm-{}_{}.out", place.array.as_u64(), place.index),
         None => format!("{cwd}/slurm-{id}.out"),
     };
     let output = file(request.and_then(|desc| desc.std_out.as_ref()));

@@ -1,10 +1,10 @@
 //! `squeue`: lists jobs in Slurm's columns.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::process::ExitCode;
 
-use jobtap_core::job::{JobId, StateSet};
-use jobtap_core::resource::Hostlist;
+use jobtap_core::job::{State, StateSet};
+use jobtap_core::resource::{Hostlist, Idset};
 use jobtap_core::slurm::MEM_PER_CPU;
 use serde_json::{Value, json};
 
@@ -110,7 +110,7 @@ pub(crate) fn run(args: SqueueArgs) -> ExitCode {
         let hosts = hosts.map_err(CliError::failure)?;
         let jobs = match wanted.is_empty() {
             true => args.listed(&client, states.as_deref(), users.clone(), own).await?,
-            false => known(&client, &wanted).await?,
+            false => known(&client, &wanted, args.array, states.is_some()).await?,
         };
         let mut shown = lines(&client, jobs).await?;
         let in_list = |list: &Option<String>, text: &str| {
@@ -139,9 +139,6 @@ pub(crate) fn run(args: SqueueArgs) -> ExitCode {
         // The jobs of a partition and state are in the order in which they were submitted.
         shown.sort_by_key(|job| job.row.id);
         shown.sort_by(|a, b| order.compare(a, b, number));
-        if !args.array {
-            shown = with_arrays(shown);
-        }
         let mut text = String::new();
         if args.long && !args.noheader && args.format.is_none() && args.names.is_none() {
             text += &date_line();
@@ -197,18 +194,75 @@ impl SqueueArgs {
             true => json!({}),
             false => Constraint::And(constraints).into(),
         };
-        let list =
-            List { max_entries: Some(0), constraint: Some(constraint), attrs: ALL, since: None };
-        Ok(client.call(list).await?.jobs)
+        let list = List {
+            max_entries: Some(0),
+            constraint: Some(constraint),
+            attrs: ALL,
+            arrays: true,
+            since: None,
+        };
+        let mut jobs = client.call(list).await?.jobs;
+        if self.array {
+            jobs = single(jobs);
+        }
+        Ok(jobs)
     }
 }
 
+/// The jobs, with a line for each pending element of an array.
+fn single(jobs: Vec<Value>) -> Vec<Value> {
+    let mut all = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        match elements(&job) {
+            None => all.push(job),
+            Some(indexes) => all.extend(indexes.iter().map(|index| of_element(&job, index))),
+        }
+    }
+    all
+}
+
+/// The indexes of the pending elements that this line of an array stands for.
+fn elements(job: &Value) -> Option<Idset> {
+    job.pointer("/array/elements")?.as_str()?.parse().ok()
+}
+
+/// The line of one pending element of an array.
+fn of_element(job: &Value, index: u32) -> Value {
+    let mut line = job.clone();
+    if let Some(array) = line.get_mut("array").and_then(Value::as_object_mut) {
+        array.remove("elements");
+        array.insert("element".to_owned(), index.into());
+    }
+    line
+}
+
+/// The line of an array for these elements alone.
+fn of_elements(job: &Value, indexes: &Idset) -> Value {
+    let mut line = job.clone();
+    if let Some(elements) = line.pointer_mut("/array/elements") {
+        *elements = indexes.to_string().into();
+    }
+    line
+}
+
 /// The named jobs, without asking for any other. As in Slurm, an id that isn't known is refused only if it is alone.
-async fn known(client: &Client, wanted: &[Named]) -> Result<Vec<Value>, CliError> {
-    let mut ids: Vec<JobId> = Vec::new();
+/// Those of an array that have ended are listed if states are asked for.
+pub(super) async fn known(
+    client: &Client,
+    wanted: &[Named],
+    each: bool,
+    ended: bool,
+) -> Result<Vec<Value>, CliError> {
+    let (mut ids, mut elements_of) = (Vec::new(), HashSet::new());
+    let mut jobs = Vec::new();
     for named in wanted {
-        match named.jobs(client).await {
-            Ok(found) => ids.extend(found),
+        match named.found(client, !ended).await {
+            Ok(None) => ids.push(named.id),
+            Ok(Some(found)) => {
+                elements_of.extend(found.jobs.values().copied());
+                ids.extend(found.jobs.into_values());
+                jobs.extend(pending(client, named).await?);
+            }
             Err(error) if wanted.len() == 1 => return Err(error),
             Err(_) => {}
         }
@@ -216,40 +270,30 @@ async fn known(client: &Client, wanted: &[Named]) -> Result<Vec<Value>, CliError
     ids.sort_unstable();
     ids.dedup();
     let requests = ids.iter().map(|id| ListId { id: *id, attrs: ALL });
-    let found = client.call_all(requests).await.into_iter();
-    let jobs: Vec<Value> = found.filter_map(|found| Some(found.ok()?.job)).collect();
-    if jobs.is_empty() && wanted.len() == 1 {
+    for (id, found) in ids.iter().zip(client.call_all(requests).await) {
+        let Ok(found) = found else { continue };
+        // Pending elements are on the line of their array.
+        if !elements_of.contains(id) || !is_pending(&found.job) {
+            jobs.push(found.job);
+        }
+    }
+    if jobs.is_empty() && wanted.len() == 1 && elements_of.is_empty() {
         return Err(CliError::failure("Invalid job id specified"));
     }
-    Ok(jobs)
+    Ok(if each { single(jobs) } else { jobs })
 }
 
-/// Puts the pending jobs of an array on one line, if they are alike, at the place of the first one. A jobspec may name
-/// any array, so those of another user are not.
-fn with_arrays(jobs: Vec<JobLine>) -> Vec<JobLine> {
-    let mut places: HashMap<_, usize> = HashMap::new();
-    let mut lines: Vec<JobLine> = Vec::new();
-    for mut job in jobs {
-        let place = job.place.filter(|_| job.state() == JobState::Pending);
-        if let Some(place) = place {
-            let key = (
-                place.array(job.row.id),
-                job.row.userid(),
-                job.row.text("name").to_owned(),
-                job.partition(),
-                job.reason(),
-                job.row.int("priority"),
-            );
-            if let Some(line) = places.get(&key).and_then(|line| lines.get_mut(*line)) {
-                line.pending.insert(place.index);
-                continue;
-            }
-            places.insert(key, lines.len());
-            job.pending.insert(place.index);
-        }
-        lines.push(job);
-    }
-    lines
+/// The line of the pending elements of an array, of those that are named.
+async fn pending(client: &Client, named: &Named) -> Result<Option<Value>, CliError> {
+    let job = client.call(ListId { id: named.id, attrs: ALL }).await?.job;
+    let Some(all) = elements(&job).filter(|_| is_pending(&job)) else { return Ok(None) };
+    let wanted = named.indexes().map_or(all.clone(), |indexes| all.intersection(indexes));
+    Ok((!wanted.is_empty()).then(|| of_elements(&job, &wanted)))
+}
+
+fn is_pending(job: &Value) -> bool {
+    let state = job.get("state").cloned().and_then(|state| serde_json::from_value(state).ok());
+    state.is_some_and(|state: State| StateSet::PENDING.contains(state))
 }
 
 /// The values by which jobs are sorted that their texts don't show.
@@ -295,9 +339,7 @@ const FIELDS: &[Field<JobLine>] = &[
         letter: 'F',
         names: &["arrayjobid"],
         heading: "ARRAY_JOB_ID",
-        value: |job| {
-            job.place.map_or(job.row.id, |place| place.array(job.row.id)).as_u64().to_string()
-        },
+        value: |job| job.place.map_or(job.row.id, |place| place.array).as_u64().to_string(),
     },
     Field {
         letter: 'K',
@@ -534,36 +576,15 @@ fn nodes(job: &JobLine) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::common::arrays::Place;
-    use crate::cli::jobs::row::JobRow;
-    use jobtap_core::resource::Idset;
 
-    /// A pending job of the array 7.
-    fn job_of_array(id: u64, userid: u32, name: &str, index: u32) -> JobLine {
-        let job = json!({"id": id, "state": 8, "userid": userid, "name": name});
-        let array = json!({"array_job_id": 7, "array_task_id": index, "array_task_cnt": 9});
-        let jobspec = json!({"attributes": {"system": {"slurm": array}}});
-        JobLine {
-            row: JobRow::from_json(job, display()).unwrap(),
-            place: Place::of_jobspec(&jobspec),
-            pending: Idset::new(),
-            is_throttled: false,
-            restarts: 0,
-            request: None,
-        }
-    }
-
-    /// A jobspec that names another user's array doesn't hide its job in the line of that array.
     #[test]
-    fn jobs_of_other_users_or_names_have_lines_of_their_own() {
-        let jobs = vec![
-            job_of_array(8, 1000, "mine", 1),
-            job_of_array(9, 1000, "mine", 2),
-            job_of_array(10, 1001, "mine", 3),
-            job_of_array(11, 1000, "renamed", 4),
-        ];
-        let ids: Vec<String> = with_arrays(jobs).iter().map(JobLine::id).collect();
-        assert_eq!(ids, ["7_[1-2]", "7_[3]", "7_[4]"]);
+    fn pending_elements_have_lines_of_their_own_if_asked_for() {
+        let array = json!({"id": 7, "state": 8, "array": {"elements": "1-2,9", "limited": true}});
+        let lines = single(vec![json!({"id": 3}), array]);
+        let shown: Vec<String> = lines.iter().map(|line| line.to_string()).collect();
+        assert_eq!(shown.len(), 4, "{shown:?}");
+        let elements = lines.iter().filter_map(|line| line.pointer("/array/element")?.as_u64());
+        assert_eq!(elements.collect::<Vec<_>>(), [1, 2, 9]);
     }
 
     #[test]

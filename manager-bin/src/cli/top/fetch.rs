@@ -148,6 +148,7 @@ async fn jobs(
             max_entries: Some(limit),
             constraint: Some(constraint),
             attrs: ALL,
+            arrays: true,
             since: None,
         };
         let found = match call(client, request).await? {

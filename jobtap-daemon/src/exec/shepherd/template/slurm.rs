@@ -30,6 +30,7 @@ pub(super) fn value(tag: &str, job: &StartJob, rank: Option<u32>) -> Option<Stri
         "start-time" => seconds(job, "starttime")?,
         "end-time" => seconds(job, "expiration")?,
         "partition" => job.queue.clone()?,
+        "array-digit" => (job.element?.index % 10).to_string(),
         _ => return None,
     })
 }

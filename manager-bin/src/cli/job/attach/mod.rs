@@ -25,6 +25,7 @@ use super::event_stream::EventStream;
 use super::output::{Meaning, Output, OutputEvent, OutputStream, Piece, Pieces, show_exception};
 use super::several::print_message;
 use super::status::{Finish, exit_code_of};
+use crate::cli::common::arrays;
 use crate::cli::common::ids::Target;
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
@@ -107,7 +108,8 @@ pub(in crate::cli) struct AttachOptions {
 
 /// Runs the command.
 pub(super) async fn run(client: &Client, args: AttachArgs) -> Result<u8, CliError> {
-    let target = Target::parse(&args.id)?;
+    let target = arrays::target(&args.id, client).await?;
+    arrays::no_array(&target, client).await?;
     let tail = args.tail.as_deref().map(str::parse::<usize>).transpose();
     if args.read_only && args.stdin_ranks.is_some() {
         return Err(CliError::failure("Do not use --stdin-ranks with --read-only"));

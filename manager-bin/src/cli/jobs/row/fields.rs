@@ -178,12 +178,13 @@ impl Row for JobRow<'_> {
 impl JobRow<'_> {
     fn id_field(&self, name: &str) -> Option<FieldValue> {
         let id = self.id;
+        let shown = || format!("{}{}", self.display.ids.show(id), self.indexes_shown());
         Some(FieldValue::Text(match name {
             "id" => {
-                let text = self.display.ids.show(id);
+                let text = shown();
                 return Some(FieldValue::JobId { number: id.as_u64(), text });
             }
-            "id.f58" => self.display.ids.show(id),
+            "id.f58" => shown(),
             "id.dec" => return Some(FieldValue::Int(id.as_u64().into())),
             "id.hex" => id.encode(Encoding::Hex),
             "id.f58plain" => id.encode(Encoding::F58Plain),

@@ -9,6 +9,7 @@ pub(super) mod tests;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use jobtap_core::job::{JobId, JobResult, State, WaitStatus};
+use jobtap_core::resource::Idset;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -45,6 +46,46 @@ pub(crate) enum JobRowError {
     #[error("{name}: {error}")]
     Member { name: &'static str, error: serde_json::Error },
 }
+
+impl JobRow<'_> {
+    /// The indexes of the pending elements of a job array, if the row stands for them.
+    pub(in crate::cli) fn elements(&self) -> Idset {
+        let elements = self.attributes.get("array").and_then(|array| array.get("elements"));
+        elements.and_then(Value::as_str).and_then(|text| text.parse().ok()).unwrap_or_default()
+    }
+
+    /// The index of a pending element of a job array, if the row stands for it alone.
+    pub(in crate::cli) fn element(&self) -> Option<u32> {
+        let element = self.attributes.get("array")?.get("element")?.as_u64()?;
+        u32::try_from(element).ok()
+    }
+
+    /// Whether these elements wait only for others of their array.
+    pub(in crate::cli) fn is_limited(&self) -> bool {
+        let limited = self.attributes.get("array").and_then(|array| array.get("limited"));
+        limited.and_then(Value::as_bool).unwrap_or(false)
+    }
+
+    /// What follows the id of an array: the indexes of the elements, shortened if they are many.
+    fn indexes_shown(&self) -> String {
+        let elements = self.elements();
+        if elements.is_empty() {
+            return String::new();
+        }
+        let text = elements.to_string();
+        match text.char_indices().nth(MOST_INDEXES) {
+            None => format!("[{text}]"),
+            Some((end, _)) => {
+                let whole = text.get(..end).unwrap_or_default();
+                let whole = whole.rsplit_once(',').map_or(whole, |(whole, _)| whole);
+                format!("[{whole},...]")
+            }
+        }
+    }
+}
+
+/// How many characters of the indexes of an array are shown.
+const MOST_INDEXES: usize = 32;
 
 impl<'a> JobRow<'a> {
     /// Reads a job from its JSON object.
