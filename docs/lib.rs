@@ -51,6 +51,7 @@ chapters! {
     service = "service.md";
     resources = "resources.md";
     allocation = "allocation.md";
+    elastic = "elastic.md";
     batch = "batch.md";
     a_day = "a-day.md";
     accounting = "accounting.md";

@@ -33,6 +33,7 @@ pub const CAPABILITIES: &[(&str, Means)] = &[
     ("HasDependency", Takes("`&Dependency`")),
     ("HasUpdates", Takes("`Updates`")),
     ("HasUpdateRequest", Takes("`&UpdateRequest`")),
+    ("HasDemand", Takes("`&Demand`")),
     ("HasMember", Takes("`JobTopic`")),
     ("HasNode", Takes("`Node`")),
     ("HasDescriptor", Takes("`Descriptor`")),
@@ -46,6 +47,7 @@ pub const CAPABILITIES: &[(&str, Means)] = &[
     ("ReturnsAnnotations", Returns("`Annotations`")),
     ("ReturnsResources", Returns("`ResourceSet`")),
     ("ReturnsUpdate", Returns("`Update`")),
+    ("ReturnsPlan", Returns("`Plan`")),
     ("ReturnsQuery", Returns("`QueryData`")),
     ("ReturnsVerdict", Fails("`Reject`")),
     ("ReturnsConf", Fails("`ConfError`")),
@@ -93,7 +95,7 @@ asynchronous! {
     ConfUpdate SlurmJobSubmit JobCreate JobValidate JobDependency JobNew JobStateDepend JobStatePriority
     JobStateSched JobStateRun SlurmPrologSlurmctld SlurmProlog JobStateCleanup SlurmEpilogSlurmctld SlurmEpilog JobStateInactive JobState JobEvent JobEventAlloc
     JobEventFinish JobEventFree JobEventClean JobEventAny JobPriorityGet SlurmJobModify JobUpdateKey JobUpdate JobInactiveAdd
-    JobDestroy JobInactiveRemove JobAny PluginQuery Unload
+    JobDestroy JobInactiveRemove JobAny AllocationPlan PluginQuery Unload
 }
 
 /// Every topic. The family of events is followed by its members that are topics of their own.

@@ -8,6 +8,8 @@
 mod alloc_bypass;
 #[cfg(feature = "alloc-check")]
 mod alloc_check;
+#[cfg(feature = "allocation-plan")]
+mod allocation_plan;
 #[cfg(feature = "begin-time")]
 mod begin_time;
 #[cfg(feature = "dependency-after")]
@@ -66,6 +68,8 @@ mod validate_duration;
 pub use alloc_bypass::AllocBypass;
 #[cfg(feature = "alloc-check")]
 pub use alloc_check::AllocCheck;
+#[cfg(feature = "allocation-plan")]
+pub use allocation_plan::AllocationPlan;
 #[cfg(feature = "begin-time")]
 pub use begin_time::BeginTime;
 #[cfg(feature = "dependency-after")]

@@ -30,7 +30,9 @@ fn script() -> String {
 /// Starts a manager with all linked plugins loaded; prologs stay open.
 fn manager() -> TestManager {
     // `submit-hold` would hold every job, so it is loaded later.
-    let by_name = linked().into_iter().filter(|plugin| !plugin.name.starts_with('.'));
+    let by_itself =
+        |plugin: &PluginDescriptor| plugin.name.starts_with('.') && !plugin.only_plans();
+    let by_name = linked().into_iter().filter(|plugin| !by_itself(plugin));
     let loads: Vec<Value> = by_name
         .filter(|plugin| plugin.name != "submit-hold")
         .map(|plugin| json!({ "load": plugin.name }))

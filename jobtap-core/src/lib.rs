@@ -30,7 +30,7 @@ pub use jobtap_engine as engine;
 pub use jobtap_sdk::{__jobtap_register, __jobtap_register_scheduler, __private};
 #[doc(inline)]
 pub use jobtap_sdk::{
-    SDK_VERSION, array, data, event_name, eventlog, host, init, job, jobspec, jobtap_plugin,
-    json_type, on, path, plugin, prelude, queue, resource, sched, scheduler, service, settings,
-    severity, slurm, suggest, topic,
+    SDK_VERSION, allocation, array, data, event_name, eventlog, host, init, job, jobspec,
+    jobtap_plugin, json_type, on, path, plugin, prelude, queue, resource, sched, scheduler,
+    service, settings, severity, slurm, suggest, topic,
 };

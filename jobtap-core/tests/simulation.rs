@@ -56,6 +56,40 @@ fn starts(results: &Results) -> Vec<f64> {
     results.jobs.iter().map(|job| job.start.unwrap_or(-1.0)).collect()
 }
 
+/// Asks for an allocation for every four cores that pending jobs need, and gives back what is idle.
+#[derive(Default)]
+struct Asks;
+
+#[jobtap_plugin(name = "asks")]
+impl Asks {
+    #[on("allocation.plan")]
+    fn plan(&self, demand: &Demand) -> Plan {
+        let needed: f64 = demand.pending.iter().map(|jobs| jobs.count as f64 / 4.0).sum();
+        let on_order = demand.allocations.iter().filter(|known| known.is_on_order()).count();
+        let more = (needed.ceil() as u32).saturating_sub(on_order as u32);
+        let idle = demand.allocations.iter().filter(|known| known.idle_for(demand.now) >= 60.0);
+        idle.fold(Plan::new().order("slurm", more), |plan, known| plan.release(known.id))
+    }
+}
+
+#[test]
+fn an_elastic_instance_asks_for_its_nodes() {
+    let table = json!({"engine": "slurm", "cores": 4, "max": 2, "time-limit": "1h"});
+    let config = json!({ "allocation": [table] });
+    let simulation = Simulation::new().plugin::<InOrder>().plugin::<Asks>().config(config);
+    let jobs = [[0, 1, 100, 0], [10, 1, 100, 0], [4000, 1, 100, 0]];
+    let results = simulation.queue_wait(300.0).run(&trace(&jobs)).unwrap();
+    let started: Vec<f64> = starts(&results).iter().map(|start| start.round()).collect();
+    assert_eq!(started, [300.0, 300.0, 4300.0]);
+    let figures = results.allocations.unwrap();
+    assert_eq!((results.cores, figures.asked, figures.started), (8, 2, 2));
+    assert_eq!(figures.mean_wait, 300.0);
+    // The first one is given back a minute after its jobs have ended; the second one runs to the end of the simulation.
+    let hours = 4.0 * (160.0 + 100.0) / 3600.0;
+    assert!((figures.core_hours - hours).abs() < 0.01, "{figures:?}");
+    assert_eq!(run("easy", 4, &jobs).allocations, None);
+}
+
 /// Four cores. The second job needs all of them, so it waits for the first.
 const SMALL: [[u32; 4]; 5] =
     [[0, 3, 100, 100], [1, 4, 50, 50], [2, 1, 30, 30], [3, 1, 200, 200], [4, 1, 60, 60]];
@@ -163,6 +197,7 @@ fn simulator(config: Value, registry: Registry) -> Simulator {
         ticks: Ticks::default(),
         start: None,
         places: 100,
+        queue_wait: Box::new(|| 0.0),
     })
     .unwrap()
 }

@@ -4,6 +4,7 @@
 //! Authors of plugins depend on `jobtap-core`, which re-exports all of it that they need. Some functions are for the
 //! engine alone; they are hidden from the documentation.
 
+pub mod allocation;
 pub mod array;
 pub mod eventlog;
 pub mod job;

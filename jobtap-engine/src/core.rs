@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::alloc::Allocation;
+use super::allocations::Allocations;
 use super::arrays::Arrays;
 use super::exec::config::ExecConfig;
 use super::jobs::Jobs;
@@ -29,6 +30,7 @@ pub(super) struct Core {
     pub(super) arrays: Arrays,
     pub(super) waiters: Waiters,
     pub(super) alloc: Allocation,
+    pub(super) allocations: Allocations,
     pub(super) exec: ExecConfig,
     pub(super) timers: Timers,
     /// Whether all jobs are restored; only then are resources allocated.

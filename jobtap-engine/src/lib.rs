@@ -25,6 +25,7 @@
 //! | `core` | the parts side by side |
 //! | `dispatch` | how the handlers of plugins and shadows are called, and what follows from what they ask for |
 //! | `life_cycle` | what follows from an event, and the manager's part in each state |
+//! | `allocations` | nodes that an elastic instance asks other job managers for |
 //! | `requests` | what clients ask for |
 //! | `restart` | how a manager continues from the store |
 //! | this file | `Engine`, which routes each piece of work to the right function |
@@ -40,6 +41,7 @@
 
 mod agenda;
 mod alloc;
+mod allocations;
 mod api;
 mod arrays;
 mod clock;
@@ -64,8 +66,8 @@ mod turn;
 
 // What the engine is built on, by the names that it has for authors.
 use jobtap_sdk::{
-    array, eventlog, host, job, jobspec, json_text, json_type, kept, plugin, queue, resource,
-    sched, settings, slurm, suggest, topic,
+    allocation, array, eventlog, host, job, jobspec, json_text, json_type, kept, plugin, queue,
+    resource, sched, settings, slurm, suggest, topic,
 };
 
 use std::path::PathBuf;
@@ -76,6 +78,7 @@ use serde_json::Value;
 pub use alloc::node_events::NodeLogError;
 pub use alloc::nodes::RESOURCE_LOG;
 pub use alloc::retained::{RETAINED, RetainedError};
+pub use allocations::{ALLOCATION_LOG, AllocationLogError};
 pub use api::*;
 pub use arrays::{ARRAY, ArrayKey, ArrayLogError};
 pub use dispatch::{INSTANCE_DATA, PluginStatus, ShadowDifference, ShadowReport, ShadowUser};
@@ -171,6 +174,8 @@ impl Engine {
         queues::stop_at_restart(&config)?;
         let exec = ExecConfig::read(&config).map_err(StartError::from_error)?;
         let ingest = Ingest::read(&config).map_err(StartError::from_error)?;
+        let (allocations, resources) =
+            allocations::tables::at_start(&config, resources).map_err(StartError::from_error)?;
         let mut core = Core {
             config,
             config_directory,
@@ -186,11 +191,16 @@ impl Engine {
             arrays: Arrays::default(),
             waiters: Waiters::default(),
             alloc: Allocation::new(queues, alloc_queues, &resources),
+            allocations,
             exec,
             timers: Timers::default(),
             started: false,
         };
         purge::read_limits(&mut core.jobs, &core.config).map_err(StartError::from_error)?;
+        if !core.allocations.tables.is_empty() {
+            core.alloc.nodes.is_elastic = true;
+            core.alloc.pool.let_hosts_change();
+        }
         let Core { turn, alloc, timers, config, .. } = &mut core;
         node_events::read_config(turn, alloc, timers, config, false)
             .map_err(StartError::from_error)?;
@@ -218,6 +228,7 @@ impl Engine {
                     requests::handle(core, reply, cred, request);
                 }
             }
+            Input::Allocation(event) => allocations::reports::handle(core, event),
             Input::Exec(event) => {
                 let Core { turn, jobs, alloc, timers, exec, .. } = core;
                 exec::handle_report(turn, jobs, alloc, timers, *exec, event);
@@ -319,6 +330,7 @@ impl Engine {
         }
         prefill::follow_schedule(&mut self.core);
         make::time_refused(&mut self.core);
+        allocations::planning::follow(&mut self.core);
         let Core { turn, jobs, waiters, alloc, arrays, .. } = &mut self.core;
         let (counts, waiting) = (&jobs.counts.all, arrays.waiting());
         let is_settled = || alloc.alloc_queues.is_empty();
@@ -407,6 +419,7 @@ impl Engine {
             Due::MaintenanceEnd => node_events::end_maintenance(turn, alloc, timers),
             Due::MaintenanceTooNear => maintenance::has_come_too_near(alloc),
             Due::Heartbeat => purge::heartbeat(core),
+            Due::AllocationPlan => allocations::planning::run(core),
             // Elements are made when the work for the timer is done.
             Due::RefusedElements => core.arrays.timer_has_fired(),
             Due::SlowLines => prefill::end_slow(turn, alloc, timers),
@@ -501,6 +514,17 @@ impl Engine {
     /// When a line cannot be read: then it is not known which nodes are drained.
     pub fn restore_nodes(&mut self, log: &str) -> Result<(), NodeLogError> {
         node_events::restore(&mut self.core.alloc.nodes, log)
+    }
+
+    /// Restores the allocations that an earlier manager has asked for, from their stored log, [`ALLOCATION_LOG`]. To be
+    /// called before [`restore_nodes`](Self::restore_nodes) and [`restore`](Self::restore): the nodes of these allocations
+    /// have their own names then.
+    ///
+    /// # Errors
+    /// When the log can't be read, or the configuration has no place for an allocation that may still run. The manager
+    /// must not start then: it could ask for an allocation twice, or forget one.
+    pub fn restore_allocations(&mut self, log: &str) -> Result<(), AllocationLogError> {
+        allocations::restart::restore(&mut self.core, log)
     }
 
     /// Restores a [`checkpoint`](Self::checkpoint) of the last run. What it does not contain stays as it is.
@@ -662,6 +686,24 @@ impl Engine {
     /// resources, in the order of the configuration.
     pub fn queue_overview(&self) -> Value {
         queues::overview(&self.core.alloc)
+    }
+
+    /// `allocation.list`: the tables and allocations of an elastic instance, `{"allocations":[..],"tables":[..]}`; both
+    /// lists are empty for other instances. Times are UNIX times; a key without a value is absent.
+    ///
+    /// Each allocation is `{"id","table","state","job","reason","ranks","nodes","hosts","online","time_limit","t_asked",
+    /// "t_started","t_end","t_idle"}`. `state` is `asked`, `waiting`, `running`, `draining` or `ending`; `job` is its id
+    /// outside; `reason` is why it waits or is given back; `ranks` are the places of its nodes and `nodes` the number of them;
+    /// `hosts` is the hostlist of the nodes that have joined, `online` the ranks of those that aren't lost; `time_limit` is in seconds; `t_end` is
+    /// when it ends at the latest; `t_idle` is since when it has had no job.
+    ///
+    /// Each table is `{"name","engine","nodes","cores","gpus","min","max","time_limit","count","core_hours",
+    /// "core_hours_per_day","requests","requests_per_hour","refusals","refusal","t_next"}`. `count` is the number of its
+    /// allocations; `core_hours` are those that were used in the last 24 hours or are granted; `requests` is the number of
+    /// the last hour; `refusals` is how often it was refused since a node has last joined, `refusal` the last reason;
+    /// `t_next` is when it may be asked again, if it has to wait.
+    pub fn allocations(&self) -> Value {
+        allocations::listing::list(&self.core)
     }
 
     /// `job-manager.alloc-query`: `{"queue_length","alloc_pending","running"}`.

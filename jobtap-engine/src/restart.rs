@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::agenda::{Agenda, Cause, Frame, OrphanStep, Purpose, Work};
 use super::alloc::{Allocation, node_events};
+use super::allocations::{self, inventory};
 use super::api::{Effects, Level, StartError, StoredJob, Write};
 use super::core::Core;
 use super::dispatch::perilogs::{self, PerilogEnd};
@@ -181,8 +182,10 @@ pub(super) fn restore_checkpoint(
 
 /// Begins work: introduces the restored jobs to the plugins, and continues each of them.
 pub(super) fn start(core: &mut Core) {
-    let Core { turn, jobs, plugins, alloc, timers, config, started, arrays, .. } = core;
+    let Core { turn, jobs, plugins, alloc, allocations, timers, config, started, arrays, .. } =
+        &mut *core;
     *started = true;
+    inventory::take_unjoined_offline(allocations, alloc);
     node_events::start(turn, alloc, timers, config);
     jobs.continue_ids();
     log_jobs(&mut turn.effects, jobs);
@@ -197,6 +200,7 @@ pub(super) fn start(core: &mut Core) {
         // Stored now, so that even after a crash the next start is known to be another one.
         queues::checkpoint(&mut turn.effects, jobs, &alloc.queues);
     }
+    allocations::restart::resume(core);
 }
 
 fn log_jobs(effects: &mut Effects, jobs: &Jobs) {

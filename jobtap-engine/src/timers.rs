@@ -29,6 +29,8 @@ pub(super) enum Due {
     RefusedElements,
     /// Purge inactive jobs beyond the limits.
     Heartbeat,
+    /// Ask plugins which allocations are asked for and given back.
+    AllocationPlan,
     /// Call a plugin.
     Plugin(PluginKey, TimerKey, RemoteWork),
 }

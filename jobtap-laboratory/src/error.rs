@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use jobtap_core::allocation::TableError;
 use jobtap_core::engine::StartError;
 use jobtap_core::simulation::SwfError;
 use jobtap_daemon::daemon::resources::ResourceError;
@@ -83,6 +84,9 @@ pub enum SimulateError {
         /// Why.
         fault: ScenarioFault,
     },
+    /// The configuration has a mistake in its tables `[[allocation]]`.
+    #[error(transparent)]
+    Tables(#[from] TableError),
     /// The configuration has a mistake in its resources.
     #[error(transparent)]
     Resources(#[from] ResourceError),

@@ -12,6 +12,7 @@
 //! | `recorded` | the jobs in a dump or a state directory |
 //! | `generate` | traces from named distributions |
 //! | `machine` | the machine of a simulation |
+//! | `wait` | how long allocations on demand wait |
 //! | `scenario` | failures, maintenance and bursts that are added to a trace |
 //! | `run` | one policy on one trace |
 //! | `replay` | recorded jobs, given to one plugin |
@@ -25,7 +26,7 @@
 //! use std::sync::atomic::AtomicBool;
 //!
 //! use jobtap_core::simulation::Rules;
-//! use jobtap_laboratory::{Experiment, Origin, Policy, Scenario, Summary};
+//! use jobtap_laboratory::{Experiment, Origin, Policy, QueueWait, Scenario, Summary};
 //!
 //! let experiment = Experiment {
 //!     origin: Origin::Generated(Box::new("jobs=100,seed=7".parse()?)),
@@ -33,6 +34,7 @@
 //!     strict: false,
 //!     shape: Some("4x8".parse()?),
 //!     scenario: Scenario::default(),
+//!     queue_wait: QueueWait::None,
 //!     speed: None,
 //! };
 //! let policy = Policy::read(&[], &[])?;
@@ -57,6 +59,7 @@ mod scenario;
 mod series;
 mod source;
 mod summary;
+mod wait;
 
 pub use diff::{Difference, Figure, Thresholds, Violation};
 pub use error::{LineFault, ListFault, ScenarioFault, SimulateError};
@@ -71,3 +74,4 @@ pub use scenario::Scenario;
 pub use series::Series;
 pub use source::Origin;
 pub use summary::{PluginSummary, PolicySummary, Summary};
+pub use wait::{NoQueueWait, QueueWait};

@@ -1,8 +1,11 @@
 //! The machine of a simulation: from `--nodes`, else from the configuration, else from the trace.
 
+use std::collections::BTreeMap;
+
+use jobtap_core::allocation::Tables;
 use jobtap_core::resource::ResourceSet;
 use jobtap_core::simulation::{self, Header};
-use jobtap_daemon::daemon::resources;
+use jobtap_daemon::daemon::resources::{self, ResourceError};
 use serde_json::Value;
 
 use crate::error::SimulateError;
@@ -42,11 +45,35 @@ impl std::str::FromStr for Shape {
 /// More nodes or cores than any machine has, so that a typo doesn't use up all memory.
 const MOST: u32 = 1 << 22;
 
-/// The resources of a simulation.
+/// The machine of a simulation.
+pub(crate) struct Machine {
+    /// What the manager has at first.
+    pub(crate) own: ResourceSet,
+    /// What jobs can have: the same, or the nodes of the allocations that the manager may ask for.
+    pub(crate) resources: ResourceSet,
+}
+
+/// The machine of a simulation. In an elastic instance, the tables `[[allocation]]` say what jobs can have.
 ///
 /// # Errors
-/// The table `[resource]` has a mistake, or nothing says how large the machine is.
+/// A table of the configuration has a mistake, or nothing says how large the machine is.
 pub(crate) fn resources(
+    shape: Option<Shape>,
+    config: &Value,
+    header: &Header,
+) -> Result<Machine, SimulateError> {
+    let tables = Tables::read(config)?;
+    if tables.is_empty() {
+        let own = own_resources(shape, config, header)?;
+        return Ok(Machine { resources: own.clone(), own });
+    }
+    let host = Shape { nodes: 1, cores: 1, gpus: 0 };
+    let own = own_resources(Some(shape.unwrap_or(host)), config, header)?;
+    let all = tables.resources(&own, &BTreeMap::new()).map_err(ResourceError::from)?;
+    Ok(Machine { resources: all.with_ranks(&tables.ranks()), own })
+}
+
+fn own_resources(
     shape: Option<Shape>,
     config: &Value,
     header: &Header,

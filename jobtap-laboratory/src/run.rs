@@ -12,10 +12,11 @@ use jobtap_core::simulation::{Counts, Results, Rules, Setup, Simulator, TraceJob
 use jobtap_daemon::linked;
 
 use crate::error::SimulateError;
-use crate::machine::{self, Shape};
+use crate::machine::{self, Machine, Shape};
 use crate::policy::Policy;
 use crate::scenario::Scenario;
 use crate::source::{Origin, Source};
+use crate::wait::QueueWait;
 
 /// The number of jobs whose place the Gantt chart knows.
 const PLACES: usize = 10_000;
@@ -36,6 +37,8 @@ pub struct Experiment {
     pub shape: Option<Shape>,
     /// What is added to the trace.
     pub scenario: Scenario,
+    /// How long allocations wait, if the configuration has tables `[[allocation]]`.
+    pub queue_wait: QueueWait,
     /// Virtual seconds per second; `None` is as fast as possible.
     pub speed: Option<f64>,
 }
@@ -119,7 +122,7 @@ impl Experiment {
     ) -> Result<(Simulator, ResourceSet), SimulateError> {
         let name = || policy.name.clone();
         let header = source.header()?.clone();
-        let resources = machine::resources(self.shape, &policy.config, &header)?;
+        let Machine { own, resources } = machine::resources(self.shape, &policy.config, &header)?;
         source.set_capacity(resources.ncores() as u64);
         let registry = linked::registry()
             .map_err(|reason| SimulateError::Linked { policy: name(), reason })?;
@@ -127,10 +130,11 @@ impl Experiment {
             config: policy.config.clone(),
             config_directory: policy.directory.clone(),
             registry,
-            resources: resources.clone(),
+            resources: own,
             ticks: Ticks::new(Arc::new(AtomicU64::new(0)), nanoseconds),
             start: header.start,
             places: PLACES,
+            queue_wait: self.queue_wait.waits(),
         })
         .map_err(|reason| SimulateError::Policy { policy: name(), reason })?;
         for (at, request) in self.scenario.requests(simulator.start()) {

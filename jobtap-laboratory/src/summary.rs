@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use jobtap_core::host::HandlerStats;
-use jobtap_core::simulation::{Counts, Distribution, Group, Metrics, RefusedJobs};
+use jobtap_core::simulation::{
+    AllocationFigures, Counts, Distribution, Group, Metrics, RefusedJobs,
+};
 use jobtap_daemon::columns::{Column, Side, table};
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +42,9 @@ pub struct PolicySummary {
     pub read: Counts,
     /// The figures.
     pub metrics: Metrics,
+    /// What the allocations of an elastic instance have had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocations: Option<AllocationFigures>,
     /// Utilization and queue length over time.
     pub series: Series,
     /// What the plugins did.
@@ -146,6 +151,7 @@ impl PolicySummary {
             interrupted: run.interrupted,
             read: run.counts.clone(),
             metrics: results.metrics(),
+            allocations: results.allocations.clone(),
             series: Series::from_results(results),
             plugins: results.plugins.iter().map(PluginSummary::from_handlers).collect(),
             refusals: results.refusals.clone(),
@@ -199,8 +205,26 @@ impl PolicySummary {
             metrics.fairness,
             duration(metrics.makespan)
         );
+        self.write_allocations(text);
         self.write_users(text);
         self.write_remarks(text);
+    }
+
+    fn write_allocations(&self, text: &mut String) {
+        let Some(figures) = &self.allocations else { return };
+        let used: f64 =
+            self.metrics.users.iter().map(|user| user.core_seconds).sum::<f64>() / 3600.0;
+        let share = if figures.core_hours > 0.0 { used / figures.core_hours } else { 0.0 };
+        let _ = writeln!(
+            text,
+            "allocations {:>7} asked for, {} started after {} on average; jobs used {:.1} of {:.1} core hours ({})",
+            figures.asked,
+            figures.started,
+            duration(figures.mean_wait),
+            used,
+            figures.core_hours,
+            percent(share)
+        );
     }
 
     fn write_users(&self, text: &mut String) {

@@ -170,7 +170,7 @@ fn expand(args: &TopicArgs, kind: &Ident) -> TokenStream {
 fn check_name(name: &LitStr) -> syn::Result<()> {
     let text = name.value();
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let taken = ["job", "conf", "plugin", "unload", "service"];
+    let taken = ["job", "conf", "plugin", "unload", "service", "allocation"];
     let first = text.split('.').next().unwrap_or_default();
     if taken.contains(&first) {
         let message = format!(

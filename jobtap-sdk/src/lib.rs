@@ -24,7 +24,7 @@ pub mod topic;
 
 #[doc(hidden)]
 pub use jobtap_domain::json_text;
-pub use jobtap_domain::{array, eventlog, jobspec, queue, resource, settings};
+pub use jobtap_domain::{allocation, array, eventlog, jobspec, queue, resource, settings};
 
 #[doc(hidden)]
 #[path = "private.rs"]

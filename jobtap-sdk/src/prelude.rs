@@ -17,12 +17,12 @@ pub use crate::jobspec::{Dependency, Jobspec};
 pub use crate::plugin::ResultExt as _;
 pub use crate::plugin::{
     ActiveJob, AddedDependency, Annotations, CallError, Caller, Child, CleanupJob, Conf, ConfError,
-    Cx, Data, DataError, Descriptor, EpilogFailed, EventName, Exception, HandlerError,
+    Cx, Data, DataError, Demand, Descriptor, EpilogFailed, EventName, Exception, HandlerError,
     InstanceConf, InstanceData, JobFlag, JobRef, JobTopic, JobsData, JobspecPath, Level, Node,
-    OutputLine, Partitions, PendingJob, PolicyLimits, PrevState, Priority, Process, ProcessEnd,
-    PrologFailed, QueryData, Reject, Remote, Request, Responder, Retained, RpcError, ServiceError,
-    Severity, Stream, SubmitUid, Timer, Token, Update, UpdateRequest, Updates, UpgradeError,
-    UserMessages,
+    OutputLine, Partitions, PendingJob, Plan, PolicyLimits, PrevState, Priority, Process,
+    ProcessEnd, PrologFailed, QueryData, Reject, Remote, Request, Responder, Retained, RpcError,
+    ServiceError, Severity, Stream, SubmitUid, Timer, Token, Update, UpdateRequest, Updates,
+    UpgradeError, UserMessages,
 };
 pub use crate::queue::{Queue, Queues};
 pub use crate::resource::{Idset, ResourceSet};

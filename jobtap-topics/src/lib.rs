@@ -153,6 +153,10 @@ macro_rules! topics {
             /// decides nothing, and does not make a dependency scheme or an update key supported.
             JobAny = "job.*", Log: HasJob HasMember ReturnsUnit;
 
+            /// `allocation.plan`: an elastic instance decides which allocations it asks for and which it gives back, at
+            /// most once a second. The last plugin of the stack that returns a plan decides.
+            AllocationPlan = "allocation.plan", Log: HasDemand ReturnsPlan ReturnsFault;
+
             /// `plugin.query`: `jobtap plugin query NAME` was called.
             PluginQuery = "plugin.query", Reject: ReturnsQuery ReturnsQueryFailure;
 

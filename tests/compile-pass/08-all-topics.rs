@@ -87,6 +87,19 @@ impl Limits {
         }
     }
 
+    #[on("allocation.plan")]
+    fn plan(
+        &self,
+        demand: &Demand,
+        cx: Cx<'_, AllocationPlan>,
+    ) -> Result<Option<Plan>, HandlerError> {
+        cx.log(Level::Debug, format!("{} tables", demand.tables.len()));
+        Ok(demand
+            .tables
+            .first()
+            .map(|first| Plan::new().order(&first.table.name, first.can_order())))
+    }
+
     #[on("plugin.query")]
     fn query(&self) -> Result<QueryData, HandlerError> {
         Ok(QueryData::new().with("jobs", self.jobs))

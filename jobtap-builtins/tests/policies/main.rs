@@ -2,6 +2,7 @@
 //! together.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
+mod allocation_plan;
 mod begin_time;
 mod crashes;
 mod dependency_after;

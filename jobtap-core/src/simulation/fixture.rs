@@ -31,6 +31,8 @@ pub struct Simulation {
     loaded: Vec<&'static str>,
     config: Option<Value>,
     resources: Option<ResourceSet>,
+    /// In seconds.
+    queue_wait: f64,
 }
 
 impl Simulation {
@@ -75,6 +77,12 @@ impl Simulation {
         }
     }
 
+    /// Lets each allocation that an elastic instance asks for wait this many seconds; 0 by default.
+    pub fn queue_wait(mut self, seconds: f64) -> Self {
+        self.queue_wait = seconds;
+        self
+    }
+
     /// Sets all resources.
     pub fn resources(mut self, resources: ResourceSet) -> Self {
         self.resources = Some(resources);
@@ -99,6 +107,7 @@ impl Simulation {
             ticks: Ticks::default(),
             start: trace.header.start,
             places: usize::MAX,
+            queue_wait: Box::new(move || self.queue_wait),
         })?;
         for job in &trace.jobs {
             simulator.submit(job);

@@ -56,7 +56,7 @@ mod trace;
 
 pub use fixture::{Simulation, SimulationError, machine};
 pub use metrics::{Distribution, Group, Metrics};
-pub use results::{RefusedJobs, Results, SLOWDOWN_BOUND, SimulatedJob, Span};
+pub use results::{AllocationFigures, RefusedJobs, Results, SLOWDOWN_BOUND, SimulatedJob, Span};
 pub use simulator::{Setup, Simulator};
 pub use swf::{Header, SwfError, SwfRecord};
 pub use trace::{Counts, Oversized, Reader, Rules, TimeLimits, Trace, TraceJob};

@@ -38,6 +38,8 @@ pub struct Results {
     pub log_lines: u64,
     /// The number of processes that plugins requested. They were not run.
     pub processes: u64,
+    /// What the allocations of an elastic instance have had; `None` for other instances.
+    pub allocations: Option<AllocationFigures>,
     /// The number of jobs that have a `place`.
     pub(super) placed: usize,
 }
@@ -47,6 +49,19 @@ impl Results {
     pub fn metrics(&self) -> Metrics {
         Metrics::from_results(self)
     }
+}
+
+/// What the allocations of an elastic instance have had.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct AllocationFigures {
+    /// How many were asked for.
+    pub asked: u64,
+    /// How many have started.
+    pub started: u64,
+    /// How long these had waited on average, in seconds.
+    pub mean_wait: f64,
+    /// The core hours that they have had, used or not.
+    pub core_hours: f64,
 }
 
 /// A reason for which submissions were refused.

@@ -13,8 +13,9 @@ use rustc_hash::FxHashMap;
 use serde_json::Value;
 
 use super::order::Order;
-use super::results::{RefusedJobs, Results, SimulatedJob, spans};
+use super::results::{AllocationFigures, RefusedJobs, Results, SimulatedJob, spans};
 use super::trace::TraceJob;
+use crate::allocation::Tables;
 use crate::engine::{
     Cred, Effect, Effects, Engine, ExecCommand, ExecEvent, ExecStart, HostCheck, Input, JobLog,
     Level, ReplyTo, Request, RequestError, Requester, StartError, Submission, TimerId,
@@ -29,7 +30,7 @@ use crate::jobspec::Jobspec;
 use crate::plugin::{ProcessEnd, ServiceError};
 use crate::queue::Target;
 use crate::resource::ResourceSet;
-use crate::testing::TestTasks;
+use crate::testing::{OuterManager, TestTasks};
 
 /// The start of a simulation whose trace has no start time, in UNIX seconds.
 pub(super) const EPOCH: f64 = 1_700_000_000.0;
@@ -60,6 +61,8 @@ pub struct Setup {
     pub start: Option<f64>,
     /// The maximum number of jobs whose allocated cores are recorded, which takes memory.
     pub places: usize,
+    /// How many seconds each allocation waits that an elastic instance asks for.
+    pub queue_wait: Box<dyn FnMut() -> f64>,
 }
 
 /// A manager in virtual time, to which jobs are submitted one by one in the order of their submission times.
@@ -80,6 +83,9 @@ pub struct Simulator {
     /// Jobs that wait for the response to their submission, by their places in `results.jobs`.
     unanswered: FxHashMap<u64, Unanswered>,
     order: Order,
+    /// The tables of an elastic instance, and the job manager that it asks for allocations.
+    tables: Tables,
+    outer: OuterManager,
     names: FxHashMap<u32, (Option<Box<str>>, Option<u32>)>,
     places: usize,
     starts: u64,
@@ -124,11 +130,28 @@ impl Simulator {
     /// # Errors
     /// Those of a manager: the configuration has a mistake, or a plugin refuses it.
     pub fn new(setup: Setup) -> Result<Self, StartError> {
-        let Setup { config, config_directory, registry, resources, ticks, start, places } = setup;
+        let Setup {
+            config,
+            config_directory,
+            registry,
+            resources,
+            ticks,
+            start,
+            places,
+            queue_wait,
+        } = setup;
+        // The engine refuses tables with mistakes.
+        let tables = Tables::read(&config).unwrap_or_default();
+        let cores = match tables.is_empty() {
+            true => resources.ncores(),
+            false => tables.ncores(),
+        };
+        let mut outer = OuterManager::default();
+        outer.let_wait(queue_wait);
         let start = start.unwrap_or(EPOCH);
         let now = Timestamp::from_secs(start);
         let remote: Arc<RemoteQueue> = Arc::default();
-        let results = Results { cores: resources.ncores(), start, ..Results::default() };
+        let results = Results { cores, start, ..Results::default() };
         let mut engine = Engine::new(
             now,
             crate::engine::Setup {
@@ -156,6 +179,8 @@ impl Simulator {
             active: FxHashMap::default(),
             unanswered: FxHashMap::default(),
             order: Order::default(),
+            tables,
+            outer,
             names: FxHashMap::default(),
             places,
             starts: 0,
@@ -278,9 +303,24 @@ impl Simulator {
         let waits = pending.iter().filter(|id| !self.running.contains_key(id));
         let reasons = waits.take(3).filter_map(|id| Some((id, self.engine.why(*id, owner).ok()?)));
         results.left = reasons.map(|(id, why)| format!("{id}: {}", reasons_of(&why))).collect();
+        results.allocations = (!self.tables.is_empty()).then(|| self.allocation_figures());
         results.plugins = self.engine.plugin_stats(None).unwrap_or_default();
         results.scheduler = scheduler_names(&self.engine);
         results
+    }
+
+    fn allocation_figures(&self) -> AllocationFigures {
+        let used = self.outer.used(self.timestamp());
+        let core_seconds = used.node_seconds.iter().map(|(table, seconds)| {
+            let cores = self.tables.get(table).map_or(0, |table| table.cores);
+            f64::from(cores) * seconds
+        });
+        AllocationFigures {
+            asked: used.asked,
+            started: used.started,
+            mean_wait: used.waited / used.started.max(1) as f64,
+            core_hours: core_seconds.sum::<f64>() / 3600.0,
+        }
     }
 
     fn input(&mut self, input: Input) {
@@ -295,7 +335,8 @@ impl Simulator {
         let end = self.ends.peek().map(|Reverse((bits, ..))| f64::from_bits(*bits));
         let timer = self.timers.peek().map(|Reverse((bits, _))| f64::from_bits(*bits));
         let plan = self.plans.front().map(|(at, _)| *at);
-        [end, timer, plan].into_iter().flatten().min_by(f64::total_cmp)
+        let outer = self.outer.next_time().map(|at| at.as_secs() - self.start);
+        [end, timer, plan, outer].into_iter().flatten().min_by(f64::total_cmp)
     }
 
     /// Handles everything that happens until this moment, in seconds from the start of the trace.
@@ -310,6 +351,9 @@ impl Simulator {
                 if self.running.get(&id).is_some_and(|running| running.start == start) {
                     self.end(id, 0);
                 }
+            } else if self.outer.next_time().is_some_and(|next| next.as_secs() - self.start <= at) {
+                let reports = self.outer.pass(self.timestamp());
+                reports.into_iter().for_each(|event| self.input(Input::Allocation(event)));
             } else if let Some(Reverse((bits, id))) = self.timers.peek().copied()
                 && f64::from_bits(bits) <= at
             {
@@ -410,6 +454,10 @@ impl Simulator {
                     let submission = Ok(Box::new(submission));
                     let request = Request::Resubmit { of: job.of, submission };
                     inputs.push_back(Input::Request { reply, cred, request });
+                }
+                Effect::Allocation(command) => {
+                    let reports = self.outer.follow(self.timestamp(), command);
+                    inputs.extend(reports.into_iter().map(Input::Allocation));
                 }
                 Effect::Reply { .. }
                 | Effect::Publish { .. }

@@ -17,7 +17,8 @@ pub(crate) fn with_kit_defaults(
     }
     let missing: Vec<Value> = plugins
         .filter(|plugin| match plugin.load {
-            Load::Auto | Load::Last => false,
+            Load::Auto => plugin.only_plans() && config.get("allocation").is_none(),
+            Load::Last => false,
             Load::Configured => !has_table(&config, plugin.name),
             Load::ByName => true,
         })

@@ -10,6 +10,7 @@ use super::builder::TestManagerBuilder;
 use super::exec::Execution;
 use super::hang::Watch;
 use super::job::TestJob;
+use super::outer::OuterManager;
 use super::processes::Processes;
 use super::refused::{ManagerStartError, Refused};
 use super::services::TestServices;
@@ -70,6 +71,7 @@ pub struct TestManager {
     pub(super) processes: Processes,
     pub(super) services: TestServices,
     execution: Execution,
+    pub(super) outer: OuterManager,
     /// The number of commits and effects that are left until the manager crashes.
     steps_until_crash: Option<u32>,
     pub(super) log: Vec<LogLine>,
@@ -130,6 +132,7 @@ impl TestManager {
             services: TestServices::default(),
             next_reply: 0,
             execution: Execution::default(),
+            outer: OuterManager::default(),
             steps_until_crash: None,
             log: Vec::new(),
             setup,
@@ -161,6 +164,8 @@ impl TestManager {
         let mut engine = Engine::new(self.now, setup)?;
         let checkpoint = self.store.checkpoint();
         engine.restore_checkpoint(&checkpoint)?;
+        let restored = engine.restore_allocations(self.store.allocation_log());
+        restored.map_err(|error| ManagerStartError::Stored(error.into()))?;
         let restored = engine.restore_nodes(self.store.resource_log());
         restored.map_err(|error| ManagerStartError::Stored(error.into()))?;
         for (plugin, data) in self.store.instance_data() {
@@ -296,13 +301,25 @@ impl TestManager {
     /// Advances virtual time. Timers expire in order at their time.
     pub fn advance(&mut self, seconds: f64) {
         let until = self.now + seconds;
-        while let Some((&(order, id), &at)) = self.timers.first_key_value() {
-            if at > until {
-                break;
+        loop {
+            let timer = self.timers.first_key_value().map(|(key, at)| (*key, *at));
+            let timer = timer.filter(|(_, at)| *at <= until);
+            let outer = self.outer.next_time().filter(|at| *at <= until);
+            let due = |at: Timestamp, now: Timestamp| if at > now { at } else { now };
+            match (timer, outer) {
+                (Some((_, at)), Some(outer)) if outer > at => {}
+                (_, Some(outer)) => {
+                    self.now = due(outer, self.now);
+                    let reports = self.outer.pass(self.now);
+                    reports.into_iter().for_each(|event| self.input(Input::Allocation(event)));
+                    continue;
+                }
+                _ => {}
             }
-            self.timers.remove(&(order, id));
-            self.now = if at > self.now { at } else { self.now };
-            self.input(Input::Timer(id));
+            let Some((key, at)) = timer else { break };
+            self.timers.remove(&key);
+            self.now = due(at, self.now);
+            self.input(Input::Timer(key.1));
         }
         self.now = until;
     }
@@ -494,6 +511,10 @@ impl TestManager {
                 Effect::Blocking { command: BlockingCommand::Run(work), .. } => work.run(),
                 // Blocking work runs at once here, so none is left to drop.
                 Effect::Blocking { command: BlockingCommand::DropAll, .. } => {}
+                Effect::Allocation(command) => {
+                    let reports = self.outer.follow(self.now, command);
+                    inputs.extend(reports.into_iter().map(Input::Allocation));
+                }
                 Effect::Publish { .. } | Effect::Announce { .. } => {}
                 Effect::Exec(command) => inputs.extend(self.execution.execute(self.now, command)),
                 Effect::Timer { id, at } if at <= self.now => inputs.push_back(Input::Timer(id)),

@@ -409,7 +409,7 @@ impl TestManager {
         self.input(Input::Abandoned(request.0));
     }
 
-    fn ask(&mut self, request: Request) -> Result<Value, Refused> {
+    pub(super) fn ask(&mut self, request: Request) -> Result<Value, Refused> {
         self.ask_as(OWNER, request)
     }
 

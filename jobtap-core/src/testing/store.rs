@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::engine::{ArrayKey, INSTANCE_DATA, JobLog, RESOURCE_LOG, RETAINED, StoredJob, Write};
+use crate::engine::{
+    ALLOCATION_LOG, ArrayKey, INSTANCE_DATA, JobLog, RESOURCE_LOG, RETAINED, StoredJob, Write,
+};
 use crate::job::JobId;
 
 /// All committed data.
@@ -86,6 +88,11 @@ impl MemoryStore {
     /// The `resource.eventlog`.
     pub(super) fn resource_log(&self) -> &str {
         self.instance.get(RESOURCE_LOG).map_or("", String::as_str)
+    }
+
+    /// The `allocation.eventlog`.
+    pub(super) fn allocation_log(&self) -> &str {
+        self.instance.get(ALLOCATION_LOG).map_or("", String::as_str)
     }
 
     /// The data that plugins stored on the instance, by plugin.

@@ -160,6 +160,7 @@ table! {
     destroy: "job.destroy" as JobDestroy -> () = ();
     inactive_remove: "job.inactive-remove" as JobInactiveRemove -> () = ();
     any: "job.*" as JobAny -> () = ();
+    plan: "allocation.plan" as AllocationPlan -> Plan = Plan::new();
     query: "plugin.query" as PluginQuery -> QueryData = QueryData::new();
     unload: "unload" as Unload -> () = ();
 }
@@ -178,7 +179,10 @@ table! {@events
 }
 
 fn start<P: Plugin>() -> TestManager {
-    let builder = TestManager::new().plugin::<ByUrgency>().plugin::<Support>();
+    // The manager's own host takes jobs here, so that nothing has to be planned for them.
+    let config =
+        json!({"allocation": [{"engine": "slurm", "cores": 1}], "resource": {"exclude": ""}});
+    let builder = TestManager::new().plugin::<ByUrgency>().plugin::<Support>().config(config);
     builder.plugin::<Reference>().plugin::<P>().start()
 }
 
@@ -195,6 +199,8 @@ fn live(m: &mut TestManager) {
     m.cancel(canceled).unwrap();
     m.query_plugin("one-topic").unwrap();
     m.purge(id).unwrap();
+    // Everything above happens at one time, and is planned for together.
+    m.advance(1.0);
     m.remove_plugin("one-topic").unwrap();
 }
 

@@ -515,6 +515,14 @@ impl ResourceSet {
         self.with_map(common)
     }
 
+    /// The same ranks and ids, without the names of hosts.
+    #[must_use]
+    pub fn without_hosts(&self) -> Self {
+        let mut nameless = self.clone();
+        Arc::make_mut(&mut nameless.nodes).hosts = HostMap::default();
+        nameless
+    }
+
     /// Whether both sets have a resource in common.
     #[must_use]
     pub fn intersects(&self, other: &Self) -> bool {

@@ -30,6 +30,8 @@ pub(crate) struct AllocQueues {
     /// The [count of node changes](Pool::node_changes) since which jobs have been set aside; `None` before the first
     /// turn.
     nodes: Option<u64>,
+    /// Counts the jobs that have come and gone.
+    changes: u64,
 }
 
 /// One alloc queue with its scheduler.
@@ -62,12 +64,13 @@ impl AllocQueues {
         let real = queues.iter().filter(|queue| queue.parent().is_none());
         let queues =
             real.map(|queue| Scheduled::new(&queue, registry)).collect::<Result<_, _>>()?;
-        Ok(Self { queues, nodes: None })
+        Ok(Self { queues, nodes: None, changes: 0 })
     }
 
     /// Replaces all alloc queues with those of a new configuration. A queue that still exists keeps its jobs, and its
     /// scheduler unless that is offline or its configuration has changed.
-    pub(crate) fn replace(&mut self, new: Self) {
+    pub(crate) fn replace(&mut self, mut new: Self) {
+        new.changes = self.changes + 1;
         for old in std::mem::replace(self, new).queues {
             if let Some(queue) = self.queues.iter_mut().find(|queue| queue.name == old.name) {
                 queue.pending = old.pending;
@@ -88,6 +91,7 @@ impl AllocQueues {
         job: &mut Record,
         priority: NonZeroU32,
     ) -> bool {
+        self.changes += 1;
         let (id, old) = (job.job.id(), job.allocation.queued.replace(priority));
         let mut new = false;
         for scheduled in &mut self.queues {
@@ -105,6 +109,7 @@ impl AllocQueues {
     /// Removes a job from its alloc queue.
     pub(crate) fn remove(&mut self, job: &mut Record) {
         if let Some(priority) = job.allocation.queued.take() {
+            self.changes += 1;
             for queue in &mut self.queues {
                 queue.remove(job.job.id(), priority);
             }
@@ -204,6 +209,11 @@ impl AllocQueues {
     pub(crate) fn pending(&self) -> impl Iterator<Item = &AllocQueue> {
         let online = self.queues.iter().filter(|queue| matches!(queue.health, Health::Online));
         online.map(|queue| &queue.pending)
+    }
+
+    /// A counter that increases when a job comes, moves or goes.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Whether no job waits for resources.

@@ -198,6 +198,8 @@ pub(crate) fn read_config(
 ) -> Result<(), NodeConfigError> {
     let nodes = &mut alloc.nodes;
     let excluded = match config.pointer("/resource/exclude") {
+        // The manager's own host takes no jobs if it has allocations for them.
+        None if nodes.is_elastic => Idset::from(0),
         None => Idset::new(),
         Some(Value::String(text)) if text.is_empty() => Idset::new(),
         Some(Value::String(text)) => nodes.targets(text).map_err(NodeConfigError::Exclude)?,

@@ -43,8 +43,12 @@ pub(crate) struct PlannedMaintenance {
 pub(crate) struct Nodes {
     /// All resources of the instance, including those of excluded nodes.
     pub(crate) inventory: ResourceSet,
+    /// Whether all nodes but the manager's own are those of allocations on demand.
+    pub(crate) is_elastic: bool,
     pub(crate) excluded: Idset,
     pub(crate) offline: Idset,
+    /// The nodes of allocations that are given back: no new jobs start there.
+    pub(crate) closed: Idset,
     pub(crate) drained: BTreeMap<u32, Drained>,
     /// Maintenance that administrators planned.
     pub(crate) planned: Vec<PlannedMaintenance>,
@@ -95,7 +99,7 @@ impl Nodes {
 
     /// The ranks that get no new jobs.
     pub(crate) fn down(&self) -> Idset {
-        self.drained_ranks().union(&self.offline)
+        self.drained_ranks().union(&self.offline).union(&self.closed)
     }
 
     /// The drained ranks.
@@ -149,11 +153,20 @@ impl Nodes {
 
     /// The ranks that an event is about. If they have other hosts now than in the event, because the instance's
     /// resources have changed, the event's hosts decide. Otherwise its ranks do, since several nodes may have one name.
+    ///
+    /// In an elastic instance several hosts have a rank one after the other, and the event's are those that still have it.
     fn ranks_of(&self, entry: &EventEntry) -> Idset {
         let text = |key| field(entry, key).and_then(Value::as_str);
         let ranks: Idset = text("idset").and_then(|ranks| ranks.parse().ok()).unwrap_or_default();
         let here = ranks.intersection(&self.inventory.ranks());
         match text("nodelist") {
+            Some(hosts) if self.is_elastic => {
+                let hosts: Hostlist = hosts.parse().unwrap_or_default();
+                let pairs = ranks.iter().zip(hosts.iter());
+                let same =
+                    pairs.filter(|(rank, host)| self.inventory.host(*rank).as_ref() == Some(host));
+                same.map(|(rank, _)| rank).collect()
+            }
             Some(hosts) if self.hosts(&ranks) != hosts => {
                 hosts.parse().map(|hosts| self.inventory.ranks_on(&hosts)).unwrap_or_default()
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{ExecCommand, RequestError, Writes};
+use super::{AllocationCommand, ExecCommand, RequestError, Writes};
 use crate::eventlog::EventEntry;
 use crate::host::{BlockingCommand, PluginFuture, PluginKey, ProcessCommand, ReplyTo, RpcCommand};
 use crate::job::{Flags, JobId, Timestamp, Uid, Urgency};
@@ -305,6 +305,8 @@ pub enum Effect {
     },
     /// Tell the executor what to do.
     Exec(ExecCommand),
+    /// Ask the outer job manager for an allocation, or give one back.
+    Allocation(AllocationCommand),
     /// Give the engine [`Input::Timer`](super::Input::Timer) at this time.
     Timer {
         /// Which timer.

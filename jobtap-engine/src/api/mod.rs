@@ -3,11 +3,13 @@
 //! The engine does no I/O. A daemon (or a test) gives it an [`Input`] with the time, and gets
 //! [`Effects`]: what must be stored first, and what may happen once that is durable.
 
+mod allocation;
 mod effect;
 mod exec;
 mod request;
 mod writes;
 
+pub use allocation::{AllocationCommand, AllocationEvent};
 pub(crate) use effect::Logged;
 pub use effect::{Effect, Effects, Gathered, JobLog, LogLine, Resubmission, TimerId, Write};
 pub use exec::{ExecCommand, ExecEvent, ExecStart};
@@ -16,6 +18,8 @@ pub use request::{
 };
 pub use writes::Writes;
 pub(crate) use writes::append_held_back;
+
+pub use crate::allocation::AllocationId;
 
 use std::error::Error;
 use std::fmt;
@@ -44,6 +48,8 @@ pub enum Input {
     },
     /// The executor reports something.
     Exec(ExecEvent),
+    /// The host reports something about an allocation that the engine has asked for.
+    Allocation(AllocationEvent),
     /// A timer of the engine has fired.
     Timer(TimerId),
     /// The clock was set forward, or the host slept: it shows a time that is later by more than what has passed. To be

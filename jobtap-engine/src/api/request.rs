@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::allocation::AllocationId;
 use crate::array::Elements;
 use crate::host::errno::EPERM;
 use crate::job::{JobId, Reach, StateSet, Uid};
@@ -169,6 +170,12 @@ pub enum Request {
     Idle,
     /// A request about nodes.
     Nodes(NodeRequest),
+    /// `allocation.release` (owner): gives an allocation of an elastic instance back. One that runs jobs is given back when
+    /// they have ended, and no new ones start there. Response: `{}`.
+    ReleaseAllocation {
+        /// Which one.
+        id: AllocationId,
+    },
     /// A request for a plugin service: answered by one [`Effect::Reply`](super::Effect::Reply), in a
     /// stream after any number of [`Effect::Respond`](super::Effect::Respond).
     Service {

@@ -56,8 +56,11 @@ pub(crate) fn status(plugin: &LoadedPlugin) -> PluginStatus {
 pub(crate) fn load_configured(core: &mut Core) -> Result<(), StartError> {
     read_budget(&mut core.plugins, &core.config).map_err(StartError::from_error)?;
     faulted::read_limit(&mut core.plugins, &core.config).map_err(StartError::from_error)?;
-    let auto = configured_order(&core.plugins, &core.config)
+    let mut auto = configured_order(&core.plugins, &core.config)
         .map_err(|error| StartError(format!("job-manager.plugin-order: {error}")))?;
+    if core.allocations.tables.is_empty() {
+        auto.retain(|plugin| !plugin.only_plans());
+    }
     load_all(core, auto)?;
     let registry = &core.plugins.registry;
     let configured = registry.configured().filter(|plugin| has_table(&core.config, plugin));

@@ -11,7 +11,7 @@
 
 use super::perilogs::{self, PerilogEnd};
 use super::pushing;
-use super::resubmission::{self, attempts, is_interactive};
+use super::resubmission::{self, allows_requeue, attempts, is_interactive};
 use crate::agenda::{Agenda, Frame, Purpose, Subject, Work};
 use crate::alloc::node_events;
 use crate::api::Level;
@@ -24,8 +24,7 @@ use crate::plugin::Node;
 use crate::plugin::Perilog;
 use crate::plugins::Plugins;
 use crate::resource::Idset;
-use crate::slurm::JobDescriptor;
-use crate::submissions::{FailedProlog, Requeue, Submissions};
+use crate::submissions::{Failed, Requeue, Submissions};
 use crate::topic::TopicId;
 use crate::turn::Turn;
 
@@ -141,7 +140,7 @@ pub(crate) fn fail(core: &mut Core, plugin: PluginKey, failure: PrepFailure) {
     }
     if kind == Perilog::Prolog {
         let (why, held) = (format!("prolog{on}: {note}"), topic == TopicId::SlurmProlog);
-        let failed = FailedProlog { why, held, description };
+        let failed = Failed { kind: "prolog", why, held, description };
         return end_job(turn, jobs, submissions, job, failed);
     }
     if let Some(description) = &description {
@@ -156,7 +155,7 @@ fn end_job(
     jobs: &mut Jobs,
     submissions: &mut Submissions,
     id: JobId,
-    mut failed: FailedProlog,
+    mut failed: Failed,
 ) {
     let Some(record) = jobs.get_mut(id) else { return };
     if std::mem::replace(&mut record.execution.prep, PrepStage::Failed) == PrepStage::Failed {
@@ -167,16 +166,15 @@ fn end_job(
         return;
     }
     failed.held |= attempts(record) > ATTEMPTS;
-    let document = record.job.jobspec();
-    if is_interactive(document.value()) {
+    if is_interactive(record.job.jobspec().value()) {
         return resubmission::end(turn, jobs, id, failed, "; job killed");
     }
-    let may_requeue = JobDescriptor::from_jobspec(document.value()).requeue != Some(0);
+    let may_requeue = allows_requeue(record);
     let waits = matches!(submissions.requeues.get(&id), Some(Requeue::Asked(_)));
     if !may_requeue || (record.execution.resubmitted && !waits) {
         return resubmission::end(turn, jobs, id, failed, "");
     }
-    resubmission::after_failed_prolog(turn, jobs, submissions, id, failed);
+    resubmission::after_failure(turn, jobs, submissions, id, failed);
 }
 
 /// Whether a topic is one of Slurm's prologs and epilogs.

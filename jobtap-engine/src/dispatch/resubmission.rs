@@ -16,7 +16,8 @@ use crate::job::{JobId, State, Urgency};
 use crate::jobs::{Jobs, Record};
 use crate::jobspec::{JobspecError, path};
 use crate::plugin::Perilog;
-use crate::submissions::{FailedProlog, Requeue, Requeuer, Submissions};
+use crate::slurm::JobDescriptor;
+use crate::submissions::{Failed, Requeue, Requeuer, Submissions};
 use crate::turn::Turn;
 
 /// The jobspec paths at which a resubmitted job has the id of the job that it replaces, and the number of
@@ -41,6 +42,11 @@ pub(crate) fn attempts(record: &Record) -> u64 {
 pub(crate) fn is_interactive(jobspec: &Value) -> bool {
     let stdin = "attributes.system.shell.options.input.stdin.type";
     path::get(jobspec, stdin).and_then(Value::as_str) == Some("service")
+}
+
+/// Whether the user of a job allows that it runs again from its beginning.
+pub(crate) fn allows_requeue(record: &Record) -> bool {
+    JobDescriptor::from_jobspec(record.job.jobspec().value()).requeue != Some(0)
 }
 
 /// Submits an identical job with this urgency; the caller records why in [`Submissions::requeues`]. The job has had resources, so that its dependencies were
@@ -104,7 +110,7 @@ pub(crate) fn accepted(
     }
 }
 
-/// Handles that a job has no successor. It runs on, unless its prolog has failed.
+/// Handles that a job has no successor. It runs on, unless something went wrong with it.
 pub(crate) fn refused(
     turn: &mut Turn,
     jobs: &mut Jobs,
@@ -143,13 +149,13 @@ pub(crate) fn give_up(turn: &mut Turn, jobs: &mut Jobs, submissions: &mut Submis
 /// Why a job isn't submitted again after all.
 pub(crate) const CANCELED: &str = "the job was canceled before it was submitted again";
 
-/// Handles the failure of the prolog of a job that can be submitted again.
-pub(crate) fn after_failed_prolog(
+/// Handles a failure that ends a job which can be submitted again.
+pub(crate) fn after_failure(
     turn: &mut Turn,
     jobs: &mut Jobs,
     submissions: &mut Submissions,
     id: JobId,
-    failed: FailedProlog,
+    failed: Failed,
 ) {
     let requeue = match submissions.requeues.remove(&id) {
         Some(requeue) => match requeue.into_parts() {
@@ -170,16 +176,10 @@ pub(crate) fn after_failed_prolog(
     submissions.requeues.insert(id, requeue);
 }
 
-/// Ends a job whose prolog has failed. `outcome` says what becomes of it.
-pub(crate) fn end(
-    turn: &mut Turn,
-    jobs: &mut Jobs,
-    id: JobId,
-    failed: FailedProlog,
-    outcome: &str,
-) {
-    let FailedProlog { why, description, .. } = failed;
-    jobs.raise_fatal(turn, id, "prolog", &format!("{why}{outcome}"));
+/// Ends a job with which something went wrong. `outcome` says what becomes of it.
+pub(crate) fn end(turn: &mut Turn, jobs: &mut Jobs, id: JobId, failed: Failed, outcome: &str) {
+    let Failed { kind, why, description, .. } = failed;
+    jobs.raise_fatal(turn, id, kind, &format!("{why}{outcome}"));
     if let Some(description) = description {
         // After the exception: once its last prolog is finished the job would start.
         finish_prolog(turn, jobs, id, &description);

@@ -246,6 +246,8 @@ pub(crate) fn difference(record: &Record, summary: &str) -> Option<String> {
     };
     // Annotations that are in no event are lost at a restart, unless the job was inactive before.
     read.job.kept_mut().annotations.clone_from(&record.job.kept().annotations);
+    // Only jobs that run are submitted again.
+    read.execution.resubmitted = record.execution.resubmitted;
     let (said, logged) = (format!("{read:?}"), format!("{record:?}"));
     (said != logged).then(|| format!("summary: {said}\n    log: {logged}"))
 }

@@ -74,6 +74,7 @@ impl Until {
             | Request::WaitArray { .. }
             | Request::Drain
             | Request::Idle
+            | Request::ReleaseAllocation { .. }
             | Request::Service { .. }
             | Request::PluginQuery { .. } => None,
         }

@@ -45,6 +45,9 @@ use crate::turn::Turn;
 /// The number of seconds after which the jobs behind a job that still runs are recalled: others may be faster.
 const LONGEST: f64 = 0.2;
 
+/// The number of seconds within which a job that was handed over has begun, or was taken back.
+const MOST_WAIT: f64 = 10.0;
+
 /// The maximum number of holders that may have room in their lines. With more of them, jobs seldom wait for a node.
 const MOST_HOLDERS: usize = 4096;
 
@@ -238,7 +241,7 @@ fn next(turn: &Turn, jobs: &Jobs, alloc: &Allocation, holder: JobId) -> Next {
     let fits = jobspec.counts() == wanted.counts()
         && jobspec.constraints() == wanted.constraints()
         && !resources.ranks().intersects(alloc.pool.down())
-        && alloc.pool.comes_too_near(wanted, now).is_none();
+        && alloc.pool.stays_possible(wanted, now, now + MOST_WAIT);
     let resources = alloc.pool.handed_over(resources, wanted, now).filter(|_| fits);
     resources.map_or(Next::Unfit, |resources| Next::Job { place, resources })
 }

@@ -35,6 +35,7 @@ use serde_json::json;
 
 pub(super) use self::jobs::post_to_next;
 
+use super::allocations::release;
 use super::api::{Cred, ReplyTo, Request, RequestError};
 use super::core::Core;
 use super::dispatch::shadow;
@@ -64,6 +65,9 @@ pub(super) fn handle(core: &mut Core, reply: ReplyTo, cred: Cred, request: Reque
             return services::request(core, reply, cred, &topic, payload, streaming);
         }
         Request::Nodes(request) => return nodes::handle(core, reply, cred, request),
+        Request::ReleaseAllocation { id } => owner_only(cred).and_then(|()| {
+            release::release(core, id, "its release was asked for").map(|()| json!({}))
+        }),
         Request::WaitArray { id } => return arrays::wait(core, reply, cred, id),
         Request::RaiseElements { id, indexes, exception } => {
             arrays::raise(core, cred, id, Some(&indexes), &exception)

@@ -6,6 +6,7 @@ use super::owner_only;
 use crate::alloc::node_events::drain_context;
 use crate::alloc::nodes::{Nodes, rank_word};
 use crate::alloc::{Allocation, maintenance, node_events};
+use crate::allocations::loss;
 use crate::api::{Cred, DrainMode, Effect, Level, NodeRequest, ReplyTo, RequestError};
 use crate::core::Core;
 use crate::eventlog::{Event, EventEntry};
@@ -40,17 +41,22 @@ pub(super) fn handle(core: &mut Core, reply: ReplyTo, cred: Cred, request: NodeR
                 node_events::post(turn, alloc, timers, "undrain", &ranks, context);
             })
         }
-        NodeRequest::Offline { targets, reason } => {
-            self::targets(&alloc.nodes, &targets).map(|ranks| {
+        NodeRequest::Offline { targets, reason } => match self::targets(&alloc.nodes, &targets) {
+            Ok(ranks) => {
                 let lost = ranks.difference(&alloc.nodes.offline);
                 take_offline(turn, alloc, timers, &lost, reason.as_deref(), cred.userid);
-                end_jobs_on(turn, jobs, &alloc.nodes, &lost);
-            })
-        }
+                loss::end_jobs_on(core, &lost);
+                return core.turn.effects.reply(reply, Ok(json!({})));
+            }
+            Err(error) => Err(error),
+        },
         NodeRequest::Online { targets } => self::targets(&alloc.nodes, &targets).map(|ranks| {
             let back = ranks.intersection(&alloc.nodes.offline);
             node_events::post(turn, alloc, timers, "online", &back, Map::new());
         }),
+        NodeRequest::Reload { .. } if alloc.nodes.is_elastic => {
+            refuse(EINVAL, "the tables [[allocation]] say which resources there are: config reload")
+        }
         NodeRequest::Reload { resources, force } => {
             reload(turn, jobs, alloc, timers, &resources, force)
         }
@@ -129,20 +135,6 @@ fn take_offline(
     let reason = reason.unwrap_or("node failure");
     let context = drain_context(Some(reason), DrainMode::Update, userid);
     node_events::post(turn, alloc, timers, "drain", &drained_now, context);
-}
-
-/// Ends the jobs that run on nodes that are lost.
-fn end_jobs_on(turn: &mut Turn, jobs: &mut Jobs, nodes: &Nodes, lost: &Idset) {
-    let ending = jobs.active_where(|record| {
-        record.job.state() == State::Run
-            && record.job.resources().is_some_and(|resources| resources.ranks().intersects(lost))
-    });
-    for id in ending {
-        let Some(resources) = jobs.job(id).and_then(|job| job.resources()) else { continue };
-        let theirs = resources.ranks().intersection(lost);
-        let note = format!("node failure on {}", nodes.named(&theirs));
-        jobs.raise_fatal(turn, id, "node-failure", &note);
-    }
 }
 
 /// `resource.reload`.

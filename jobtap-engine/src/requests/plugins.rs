@@ -10,6 +10,8 @@ use super::queues::stop_at_restart;
 use crate::alloc::alloc_queues::AllocQueues;
 use crate::alloc::node_events::{self, NodeConfigError};
 use crate::alloc::schedule;
+use crate::allocation::Tables;
+use crate::allocations::tables::{self, TablesError};
 use crate::api::{Level, RequestError};
 use crate::core::Core;
 use crate::dispatch::call::{Called, call_one};
@@ -122,6 +124,7 @@ pub(super) fn configure(core: &mut Core, config: Value) -> Result<Vec<String>, R
     stop_at_restart(&config).map_err(|error| invalid(error.0))?;
     let exec = ExecConfig::read(&config).map_err(|error| invalid(error.to_string()))?;
     let ingest = Ingest::read(&config).map_err(|error| invalid(error.to_string()))?;
+    Tables::read(&config).map_err(|error| invalid(error.to_string()))?;
     let before = std::mem::replace(&mut core.config, config);
     let loaded = match read_and_show(core, &before) {
         Ok(loaded) => loaded,
@@ -158,6 +161,8 @@ enum NotInForce {
     Limits(#[from] LimitsError),
     #[error("{0}")]
     Nodes(#[from] NodeConfigError),
+    #[error("{0}")]
+    Allocations(#[from] TablesError),
     /// A plugin refuses it, or can't be built with it.
     #[error("{0}")]
     Plugin(#[from] SetupError),
@@ -165,10 +170,11 @@ enum NotInForce {
 
 /// Applies those parts of the configuration that are read in place.
 fn read(core: &mut Core) -> Result<(), NotInForce> {
-    let Core { turn, jobs, plugins, alloc, timers, config, started, .. } = core;
+    let Core { turn, jobs, plugins, alloc, allocations, timers, config, started, .. } = core;
     loading::read_budget(plugins, config)?;
     faulted::read_limit(plugins, config)?;
     purge::read_limits(jobs, config)?;
+    tables::reconfigure(turn, alloc, timers, allocations, config)?;
     Ok(node_events::read_config(turn, alloc, timers, config, *started)?)
 }
 

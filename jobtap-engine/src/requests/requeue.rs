@@ -3,11 +3,10 @@
 use super::jobs::{active_job, refuse};
 use crate::api::{Cred, ReplyTo, RequestError};
 use crate::core::Core;
-use crate::dispatch::resubmission::{is_interactive, submit_again};
+use crate::dispatch::resubmission::{allows_requeue, is_interactive, submit_again};
 use crate::host::errno::EINVAL;
 use crate::job::{JobId, State, Urgency};
 use crate::jobs::Jobs;
-use crate::slurm::JobDescriptor;
 use crate::submissions::{Requeue, Requeuer};
 use crate::turn::Turn;
 
@@ -44,7 +43,7 @@ fn begin(
     if is_interactive(jobspec.value()) {
         return refuse(EINVAL, "only batch jobs can be requeued");
     }
-    if JobDescriptor::from_jobspec(jobspec.value()).requeue == Some(0) {
+    if !allows_requeue(record) {
         return refuse(EINVAL, "job was submitted with --no-requeue");
     }
     let Some(record) = jobs.get_mut(id) else { return refuse(EINVAL, "unknown job id") };

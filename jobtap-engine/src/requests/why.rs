@@ -7,6 +7,7 @@
 use serde_json::{Value, json};
 
 use crate::alloc::nodes::PlannedMaintenance;
+use crate::allocations;
 use crate::api::{Cred, RequestError};
 use crate::arrays::Array;
 use crate::core::Core;
@@ -242,6 +243,7 @@ fn why_sched(core: &Core, record: &Record) -> Vec<Value> {
             "kind": "order", "text": text, "ahead": ahead.len(), "first": first,
         }));
     }
+    reasons.extend(allocations::why::reasons(core, record));
     reasons.push(why_resources(core, record));
     reasons
 }
@@ -424,6 +426,10 @@ fn why_maintenance(core: &Core, record: &Record) -> Value {
         format!("{hosts} {when}{why}")
     });
     let named: Vec<String> = named.take(MAX_NAMED).collect();
+    if named.is_empty() && alloc.nodes.is_elastic {
+        let text = "its time limit reaches beyond the end of the allocations that run";
+        return reason("allocation", text);
+    }
     let text = format!(
         "it could still run when a maintenance begins, so it waits until that is over: {}",
         named.join(", ")

@@ -44,15 +44,15 @@ impl Submitter {
 pub(super) enum Requeue {
     /// A user has asked for it.
     Asked(Requeuer),
-    /// Its prolog has failed.
-    Failed(FailedProlog),
-    /// Its prolog has failed after a user had asked for it.
-    Both(Requeuer, FailedProlog),
+    /// Something went wrong with it.
+    Failed(Failed),
+    /// Something went wrong with it after a user had asked for it.
+    Both(Requeuer, Failed),
 }
 
 impl Requeue {
     /// Takes the two reasons apart.
-    pub(super) fn into_parts(self) -> (Option<Requeuer>, Option<FailedProlog>) {
+    pub(super) fn into_parts(self) -> (Option<Requeuer>, Option<Failed>) {
         match self {
             Self::Asked(asked) => (Some(asked), None),
             Self::Failed(failed) => (None, Some(failed)),
@@ -61,8 +61,11 @@ impl Requeue {
     }
 }
 
-/// A failed prolog, which ends its job once it is known whether the job has a successor.
-pub(super) struct FailedProlog {
+/// What went wrong with a job: its prolog has failed, or its nodes are gone. The job ends once it is known whether it has a
+/// successor.
+pub(super) struct Failed {
+    /// The type of the exception that ends the job.
+    pub(super) kind: &'static str,
     /// What failed, and where.
     pub(super) why: String,
     /// Whether the new job is held, so that an administrator looks at it first.

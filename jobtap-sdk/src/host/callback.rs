@@ -22,6 +22,7 @@ use serde_json::Value;
 use super::command::Command;
 use super::errors::call_error::CallError;
 use super::off_thread::remote::RemoteHandle;
+use super::values::allocation::Demand;
 use super::values::prep::Node;
 use super::values::service::ServiceRequest;
 use super::values::slurm::SlurmRequest;
@@ -82,6 +83,8 @@ pub enum Detail<'a> {
     Node(&'a Node),
     /// `slurm.job_submit` and `slurm.job_modify`: the request in Slurm's terms.
     Slurm(&'a SlurmRequest),
+    /// `allocation.plan`: what is needed, and what is there.
+    Demand(&'a Demand),
     /// A plugin service: the request.
     Request(&'a ServiceRequest),
     /// An author's own topic: its payload.

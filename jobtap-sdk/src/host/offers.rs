@@ -161,6 +161,10 @@ const NO_SERVICES: Offer = Offer::Missing(
     "Slurm passes no requests to plugins: run the plugin in Flux or in jobtap's manager",
 );
 
+const NOT_ELASTIC: Offer = Offer::Missing(
+    "only jobtap's own manager asks other job managers for allocations: run the plugin there",
+);
+
 const fn topic(id: TopicId, flux: Offer, submit: Offer, prep: Offer) -> TopicOffers {
     TopicOffers { id, offers: Offers { flux, submit, prep } }
 }
@@ -246,6 +250,7 @@ pub const TOPIC_OFFERS: &[TopicOffers] = &[
         NO_LIFE_CYCLE,
         NOT_IN_PREP,
     ),
+    topic(TopicId::AllocationPlan, NOT_ELASTIC, NOT_ELASTIC, NOT_ELASTIC),
     topic(TopicId::PluginQuery, FULL, NO_SERVICES, NO_SERVICES),
     topic(
         TopicId::Unload,

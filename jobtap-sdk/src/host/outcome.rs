@@ -4,6 +4,7 @@ use std::any::Any;
 
 use serde_json::{Map, Value};
 
+use super::values::allocation::Plan;
 use super::values::update::UpdateDecision;
 use crate::job::{PRIORITY_MAX, PRIORITY_MIN};
 use crate::resource::ResourceSet;
@@ -125,6 +126,8 @@ pub struct Decisions {
     pub resources: Option<ResourceSet>,
     /// The decision about a user's update of a jobspec.
     pub update: Option<UpdateDecision>,
+    /// Which allocations are asked for and given back.
+    pub plan: Option<Plan>,
     /// What the plugin reports for a query.
     pub query: Option<Map<String, Value>>,
     /// The response of a service.
@@ -215,6 +218,7 @@ impl Decisions {
         }
         // Here the first plugin decides: the later ones are called for a job that has resources.
         self.resources = self.resources.take().or(later.resources);
+        self.plan = later.plan.or(self.plan.take());
         self.query = later.query.or(self.query.take());
         self.reply = later.reply.or(self.reply.take());
         self.answer = later.answer.or(self.answer.take());

@@ -63,6 +63,9 @@ pub use crate::host::off_thread::process::{
 };
 pub use crate::host::off_thread::rpc::RpcError;
 pub use crate::host::outcome::{IsPriorityValue, IsScore, Priority};
+pub use crate::host::values::allocation::{
+    Demand, Fit, OrderedAllocation, PendingJobs, Plan, PlannedOrder, Supply, TableState,
+};
 pub use crate::host::values::event_name::{EventName, InvalidEventName};
 pub use crate::host::values::exception::{Exception, Severity};
 pub use crate::host::values::perilog::Perilog;

@@ -184,7 +184,10 @@ impl Easy {
         if turn.allocate(id, except) {
             // The job doesn't affect the reservation, which stays valid in the new state of the pool.
             reserved.changes = turn.pool().changes();
-        } else if except.is_some() && turn.pool().maintenance().is_empty() {
+        } else if except.is_some()
+            && turn.pool().maintenance().is_empty()
+            && !turn.pool().has_ends()
+        {
             self.unavailable.note(jobspec);
         }
     }

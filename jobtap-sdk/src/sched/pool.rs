@@ -27,6 +27,10 @@ pub struct Pool {
     /// Nodes that are down or excluded.
     out: Idset,
     maintenance: Vec<Maintenance>,
+    /// Whether a rank is a place in which one host comes after the other.
+    hosts_change: bool,
+    /// Until when nodes are there that an outer job manager has lent.
+    ends: Vec<Maintenance>,
     changes: u64,
     /// Counts changes to the set of usable nodes.
     node_changes: u64,
@@ -76,6 +80,8 @@ impl Pool {
             down: Idset::new(),
             out: Idset::new(),
             maintenance: Vec::new(),
+            hosts_change: false,
+            ends: Vec::new(),
             changes: 0,
             node_changes: 0,
             feasible: RequestSet::default(),
@@ -173,6 +179,43 @@ impl Pool {
     pub fn set_maintenance(&mut self, maintenance: Vec<Maintenance>) {
         self.maintenance = maintenance;
         self.other_nodes();
+    }
+
+    /// From now on, a rank is a place in which one host comes after the other: what a job has there is its own and is freed
+    /// under whichever name the host of that rank has then.
+    #[doc(hidden)]
+    pub fn let_hosts_change(&mut self) {
+        self.hosts_change = true;
+    }
+
+    /// What a job has, as it is compared with the inventory.
+    fn comparable<'a>(&self, held: &'a ResourceSet) -> Cow<'a, ResourceSet> {
+        match self.hosts_change {
+            true => Cow::Owned(held.without_hosts()),
+            false => Cow::Borrowed(held),
+        }
+    }
+
+    /// Sets when nodes will be gone, in UNIX seconds. A job whose time limit reaches beyond that doesn't start there; one
+    /// without a time limit does.
+    pub fn set_ends(&mut self, ends: impl IntoIterator<Item = (Idset, f64)>) {
+        let endless = |(ranks, from)| Maintenance { ranks, from, to: f64::INFINITY };
+        let ends: Vec<Maintenance> = ends.into_iter().map(endless).collect();
+        if self.ends != ends {
+            self.ends = ends;
+            self.other_nodes();
+        }
+    }
+
+    /// Whether nodes have an end that was [set](Self::set_ends).
+    pub(super) fn has_ends(&self) -> bool {
+        !self.ends.is_empty()
+    }
+
+    /// What keeps a job of this duration (infinite without a time limit) from nodes at some time.
+    fn closures(&self, duration: f64) -> impl Iterator<Item = &Maintenance> {
+        let ends = self.ends.iter().filter(move |_| duration.is_finite());
+        self.maintenance.iter().chain(ends)
     }
 
     /// Must be called when reservations may be different though the same resources are free: the expected end of a
@@ -302,7 +345,7 @@ impl Pool {
     /// The job can't start before the nodes change, and it isn't known when that will be.
     pub fn lacks_nodes(&mut self, jobspec: &Jobspec, now: f64) -> bool {
         let duration = limit(jobspec);
-        let endless = self.maintenance.iter().filter(|m| m.to == f64::INFINITY);
+        let endless = self.closures(duration).filter(|m| m.to == f64::INFINITY);
         let closed = endless.filter(|m| m.concerns(now, duration));
         let closed = closed.fold(Idset::new(), |all, m| all.union(&m.ranks));
         if !closed.is_empty() {
@@ -328,15 +371,22 @@ impl Pool {
     }
 
     /// The next time, in UNIX seconds, from which a maintenance that doesn't affect the job if it starts at `now` would
-    /// affect it; `None` if there is no such maintenance.
+    /// affect it, or nodes are there for too short a time; `None` if nothing of that is to come.
     #[doc(hidden)]
     #[must_use]
     pub fn comes_too_near(&self, jobspec: &Jobspec, now: f64) -> Option<f64> {
         let duration = limit(jobspec);
-        let later = self.maintenance.iter().filter(|m| now + duration <= m.from);
-        // Rounded up, so that the sum of this and the duration is above `from`: then the maintenance affects the job, and
-        // this is after `now`.
-        later.map(|m| (m.from.next_up() - duration).next_up()).min_by(f64::total_cmp)
+        first_too_near(self.closures(duration), duration, now)
+    }
+
+    /// Whether a job could start at any time from `now` until `until` (UNIX seconds) on nodes on which it could start now:
+    /// no maintenance is to come, and no node's end comes too near in that time.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn stays_possible(&self, jobspec: &Jobspec, now: f64, until: f64) -> bool {
+        let duration = limit(jobspec);
+        first_too_near(self.maintenance.iter(), duration, now).is_none()
+            && self.comes_too_near(jobspec, now).is_none_or(|at| at > until)
     }
 
     /// Whether a job could run if there were no other jobs and all nodes were up.
@@ -412,7 +462,7 @@ impl Pool {
         jobspec: &Jobspec,
     ) -> Cow<'a, ResourceSet> {
         let duration = limit(jobspec);
-        let concerned = self.maintenance.iter().filter(|m| m.concerns(start, duration));
+        let concerned = self.closures(duration).filter(|m| m.concerns(start, duration));
         concerned.fold(free, |free, m| Cow::Owned(free.without_ranks(&m.ranks)))
     }
 
@@ -436,7 +486,7 @@ impl Pool {
     /// Allocates the resources of a restored job. Returns false and changes nothing if some of them are
     /// already allocated or not in the inventory.
     pub fn claim(&mut self, held: &ResourceSet) -> bool {
-        if !held.is_subset(&self.unallocated) {
+        if !self.comparable(held).is_subset(&self.unallocated) {
             return false;
         }
         self.take(held);
@@ -453,7 +503,7 @@ impl Pool {
 
     /// Frees the resources of a job.
     pub fn release(&mut self, held: &ResourceSet) {
-        let back = self.inventory.intersection(held);
+        let back = self.inventory.intersection(&self.comparable(held));
         let usable = self.up.is_some().then(|| self.up(&back).into_owned());
         if let (Some(up), Some(usable)) = (&mut self.up, usable) {
             up.union_with(&usable);
@@ -461,6 +511,18 @@ impl Pool {
         self.unallocated.union_with(&back);
         self.more_is_free();
     }
+}
+
+/// The first time from which one of these closures keeps a job of this duration from its nodes, if it doesn't at `now`.
+fn first_too_near<'a>(
+    closures: impl Iterator<Item = &'a Maintenance>,
+    duration: f64,
+    now: f64,
+) -> Option<f64> {
+    let later = closures.filter(|m| now + duration <= m.from);
+    // Rounded up, so that the sum of this and the duration is above `from`: then the closure affects the job, and this is
+    // after `now`.
+    later.map(|m| (m.from.next_up() - duration).next_up()).min_by(f64::total_cmp)
 }
 
 /// A job's time limit, in seconds; infinite for a job without one.

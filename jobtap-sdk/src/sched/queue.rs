@@ -94,6 +94,19 @@ impl AllocQueue {
         self.order.iter().map(|(_, id)| *id)
     }
 
+    /// The jobs by priority and id, including those that were set aside.
+    pub fn all(&self) -> impl Iterator<Item = JobId> + '_ {
+        let (mut order, mut aside) = (self.order.iter().peekable(), self.aside.iter().peekable());
+        std::iter::from_fn(move || {
+            let from_order = match (order.peek(), aside.peek()) {
+                (Some(first), Some(other)) => first < other,
+                (first, _) => first.is_some(),
+            };
+            let next = if from_order { order.next() } else { aside.next() };
+            next.map(|(_, id)| *id)
+        })
+    }
+
     /// Number of jobs, including those that were set aside.
     pub fn len(&self) -> usize {
         self.order.len() + self.aside.len()
@@ -140,6 +153,7 @@ mod tests {
         queue.set_aside(id(2), 16);
         queue.set_aside(id(9), 16);
         assert!(queue.iter().eq([id(3), id(4)]));
+        assert!(queue.all().eq([id(1), id(2), id(3), id(4)]));
         assert_eq!((queue.first(), queue.len()), (Some(id(3)), 4));
         assert!(
             queue.contains(id(1), 16) && queue.is_aside(id(1), 16) && !queue.is_aside(id(3), 16)

@@ -120,6 +120,12 @@ capabilities! {
         "only a function under `#[service]` handles requests",
         "mark the function `#[service(\"name\")]` instead of `#[on(..)]`";
 
+    /// The topic decides about allocations on demand: `&Demand` can be taken.
+    HasDemand:
+        "there is no demand for allocations in `{Self}`",
+        "only `allocation.plan` has it",
+        "handle `allocation.plan`, or look at pending jobs by `cx.active_jobs()`";
+
     /// The topic carries the instance's configuration: `InstanceConf<C>` can be taken.
     HasConf:
         "there is no configuration in `{Self}`",
@@ -136,13 +142,13 @@ capabilities! {
     HasOwned:
         "a handler of `{Self}` can only borrow this",
         "the manager owns it",
-        "take a reference: `&Job`, `&Jobspec`, `&EventEntry`, `&UpdateRequest`; an `async` handler takes `JobInfo`";
+        "take a reference: `&Job`, `&Jobspec`, `&EventEntry`, `&UpdateRequest`, `&Demand`; an `async` handler takes `JobInfo`";
 
     /// A handler may return nothing.
     ReturnsUnit:
         "a handler of `{Self}` must return a value",
         "this topic needs a return value",
-        "`job.priority.get` returns `Priority`, `job.update.KEY` returns `Update`, `plugin.query` returns `QueryData`, a topic of your own its `answer`";
+        "`job.priority.get` returns `Priority`, `job.update.KEY` returns `Update`, `allocation.plan` returns `Plan`, `plugin.query` returns `QueryData`, a topic of your own its `answer`";
 
     /// A handler may return a priority.
     ReturnsPriority:
@@ -198,6 +204,12 @@ capabilities! {
         "`{Self}` is not a query",
         "only `plugin.query` returns data",
         "handle `plugin.query`";
+
+    /// A handler says which allocations are asked for and given back: `Plan`.
+    ReturnsPlan:
+        "a plan of allocations can't be returned from a handler of `{Self}`",
+        "only `allocation.plan` asks for one",
+        "handle `allocation.plan`";
 
     /// A handler may fail with a `HandlerError` that goes to the client.
     ReturnsQueryFailure:

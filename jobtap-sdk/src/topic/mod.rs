@@ -12,12 +12,12 @@ mod table;
 
 pub use caps::{
     AllowsDependencyAdd, AllowsEpilog, AllowsFatal, AllowsJobspecUpdate, AllowsProlog,
-    AllowsRetain, AllowsUserMessage, HasActiveJob, HasCause, HasConf, HasDependency, HasDescriptor,
-    HasEntry, HasJob, HasJobRecord, HasMember, HasNode, HasOwnConf, HasOwned, HasPartitions,
-    HasPendingJob, HasPrevState, HasRequest, HasResources, HasSubmitUid, HasUpdateRequest,
-    HasUpdates, ReturnsAnnotations, ReturnsConf, ReturnsEnd, ReturnsFault, ReturnsPriority,
-    ReturnsQuery, ReturnsQueryFailure, ReturnsReply, ReturnsResources, ReturnsSlurmError,
-    ReturnsUnit, ReturnsUpdate, ReturnsVerdict,
+    AllowsRetain, AllowsUserMessage, HasActiveJob, HasCause, HasConf, HasDemand, HasDependency,
+    HasDescriptor, HasEntry, HasJob, HasJobRecord, HasMember, HasNode, HasOwnConf, HasOwned,
+    HasPartitions, HasPendingJob, HasPrevState, HasRequest, HasResources, HasSubmitUid,
+    HasUpdateRequest, HasUpdates, ReturnsAnnotations, ReturnsConf, ReturnsEnd, ReturnsFault,
+    ReturnsPlan, ReturnsPriority, ReturnsQuery, ReturnsQueryFailure, ReturnsReply,
+    ReturnsResources, ReturnsSlurmError, ReturnsUnit, ReturnsUpdate, ReturnsVerdict,
 };
 pub use own::{NamedByPath, OwnTopic, WithoutJob};
 // A macro declares these types from the table, so only the table lists their names.

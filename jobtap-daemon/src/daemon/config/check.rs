@@ -127,6 +127,7 @@ fn plugins_of(config: &Value, directory: Option<&Path>) -> Result<Vec<String>, E
         ticks: Ticks::default(),
         start: None,
         places: 0,
+        queue_wait: Box::new(|| 0.0),
     };
     let simulator = Simulator::new(setup)?;
     let names = simulator.engine().plugins().into_iter().map(|plugin| plugin.name);
@@ -168,6 +169,28 @@ mod tests {
             ]
         );
         assert!(check(&config, None).iter().all(|finding| !finding.is_warning));
+    }
+
+    #[test]
+    fn a_mistake_in_a_table_of_allocations_is_found_at_its_key() {
+        let table = |nodes: u32| json!({"engine": "slurm", "cores": 4, "nodes": nodes});
+        let named = |nodes| {
+            let mut table = table(nodes);
+            table["name"] = json!("other");
+            table
+        };
+        assert_eq!(places(&json!({"allocation": [table(1), named(0)]})), ["allocation[1].nodes"]);
+        assert_eq!(
+            places(&json!({"allocation": [{"engine": "slurm", "core": 4}]})),
+            ["allocation[0].core"]
+        );
+        assert_eq!(places(&json!({"allocation": {"engine": "slurm"}})), ["allocation"]);
+        assert_eq!(check(&json!({"allocation": [table(1), named(2)]}), None), []);
+        let both = json!({
+            "allocation": [table(1)],
+            "resource": {"config": [{"hosts": "a[1-2]", "cores": "0"}], "noverify": true},
+        });
+        assert_eq!(places(&both), ["allocation"]);
     }
 
     #[test]

@@ -118,8 +118,22 @@ fn longest(path: &str, value: &Value) -> Vec<Step> {
 /// A dotted path, if all of it exists.
 fn dotted(word: &str, value: &Value) -> Option<Vec<Step>> {
     let word = word.trim_end_matches([':', ',']);
+    if let Some(found) = indexed(word, value) {
+        return Some(found);
+    }
     let found = longest(word, value);
     (!word.is_empty() && found.len() == word.split('.').count()).then_some(found)
+}
+
+/// A key in one of several tables, such as `allocation[0].nodes`; the table itself if it lacks the key.
+fn indexed(word: &str, value: &Value) -> Option<Vec<Step>> {
+    let (name, rest) = word.split_once('[')?;
+    let (index, rest) = rest.split_once(']')?;
+    let index = index.parse().ok()?;
+    let element = value.get(name)?.get(index)?;
+    let mut found = vec![Step::Key(name.to_owned()), Step::Index(index)];
+    found.extend(dotted(rest.trim_start_matches('.'), element).unwrap_or_default());
+    Some(found)
 }
 
 /// The words in quotes, and the last word.
@@ -149,10 +163,14 @@ mod tests {
             "job-manager": {"plugins": [{"load": "limits"}]},
             "plugins": {"limits": {"foo": 1, "users": {"7": 1}}},
             "polcy": {},
+            "allocation": [{}, {"nodes": 0, "properties": ["a"]}],
         });
         for (text, wanted) in [
             ("log.ring-size: 0 is not a number of lines, 1 or more", "log.ring-size"),
             ("polcy: the manager knows no such key; did you mean policy?", "polcy"),
+            ("allocation[1].nodes: 0 is not in the range", "allocation[1].nodes"),
+            ("allocation[0].cores: is missing", "allocation[0]"),
+            ("allocation[1].properties[0]: no property", "allocation[1].properties[0]"),
             (
                 "error parsing [queues.debug] config table: 'requires' must be an array",
                 "queues.debug.requires",

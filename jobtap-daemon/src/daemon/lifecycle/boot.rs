@@ -321,6 +321,7 @@ fn restored(
     if recovery {
         engine.stop_queues_for_this_run("the manager was started for recovery");
     }
+    restore::allocations(store, &mut engine)?;
     restore::nodes(store, &mut engine, log)?;
     restore::instance_data(store, &mut engine)?;
     restore::kept(store, &mut engine, log)?;

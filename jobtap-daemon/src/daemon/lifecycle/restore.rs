@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 
 use jobtap_core::engine::{
-    ARRAY, ArrayKey, Engine, INSTANCE_DATA, Level, RESOURCE_LOG, RETAINED, Write,
+    ALLOCATION_LOG, ARRAY, ArrayKey, Engine, INSTANCE_DATA, Level, RESOURCE_LOG, RETAINED, Write,
 };
 use jobtap_core::job::{Encoding, JobId};
 use serde_json::Value;
@@ -85,6 +85,13 @@ fn index_rows(store: &dyn Store, write: Write, ops: &mut Vec<Op>) -> Result<(), 
 pub(super) fn checkpoint(store: &dyn Store) -> Result<Option<Value>, StoreError> {
     let bytes = store.get(&Key::checkpoint())?;
     Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+}
+
+/// Restores the allocations of an elastic instance. Without them the manager must not start: it could ask for one twice.
+pub(super) fn allocations(store: &dyn Store, engine: &mut Engine) -> Result<(), StartError> {
+    let key = Key::instance(ALLOCATION_LOG).map_err(StoreError::from)?;
+    let text = store.read_log(&key)?.unwrap_or_default();
+    Ok(engine.restore_allocations(&String::from_utf8_lossy(&text))?)
 }
 
 /// Restores the eventlog of nodes.

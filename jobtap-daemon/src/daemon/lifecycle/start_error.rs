@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use jobtap_core::engine::AllocationLogError;
 use serde_json::Value;
 
 use crate::daemon::audit::AuditError;
@@ -31,6 +32,9 @@ pub enum StartError {
     /// The engine refuses its configuration or a plugin its own.
     #[error(transparent)]
     Engine(#[from] jobtap_core::engine::StartError),
+    /// It is not known which allocations an earlier manager has asked for.
+    #[error(transparent)]
+    Allocations(#[from] AllocationLogError),
     /// The audit log cannot be opened.
     #[error(transparent)]
     Audit(#[from] AuditError),

@@ -82,6 +82,7 @@ impl Effector {
             }
             Effect::Announce { id, entry } => self.journal.publish(id, None, &entry),
             Effect::Exec(command) => commands.push(command),
+            Effect::Allocation(_) => {}
             Effect::Timer { id, at } => self.engine.set_timer(id, at),
             Effect::LookUp { user } => {
                 let engine = self.engine.clone();

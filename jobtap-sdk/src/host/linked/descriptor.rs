@@ -47,6 +47,15 @@ pub struct PluginDescriptor {
     pub handlers: &'static [HandlerEntry],
 }
 
+impl PluginDescriptor {
+    /// Whether the plugin does nothing but plan allocations, so that only an elastic instance has a use for it.
+    #[doc(hidden)]
+    pub fn only_plans(&self) -> bool {
+        let mut topics = self.handlers.iter().map(|entry| entry.id);
+        topics.len() > 0 && topics.all(|topic| topic == TopicId::AllocationPlan)
+    }
+}
+
 impl fmt::Debug for PluginDescriptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PluginDescriptor")
@@ -77,7 +86,8 @@ pub struct InitArgs<'a> {
 /// When a linked plugin is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Load {
-    /// At the start of the manager.
+    /// At the start of the manager. A plugin that handles nothing but `allocation.plan` is only loaded in an elastic
+    /// instance.
     Auto,
     /// At the start of the manager, after the plugins that the configuration names. `{remove = ..}` in the
     /// configuration removes it as if it were loaded already.

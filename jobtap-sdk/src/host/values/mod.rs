@@ -1,5 +1,6 @@
 //! Values that pass between a plugin and its host, and that authors name too.
 
+pub(crate) mod allocation;
 pub(crate) mod event_name;
 pub(crate) mod exception;
 pub(crate) mod perilog;

@@ -5,13 +5,15 @@ use serde_json::{Map, Value};
 
 use super::failure::{EpilogFailed, HandlerError, PrologFailed, Reject};
 use super::update::Update;
+use crate::host::values::allocation::Plan;
 use crate::host::{ConfError, Failure, Outcome, Priority};
 use crate::plugin::cx::annotations::Annotations;
 use crate::plugin::cx::arguments::IsJson;
 use crate::resource::ResourceSet;
 use crate::topic::{
-    PluginQuery, ReturnsAnnotations, ReturnsConf, ReturnsEnd, ReturnsFault, ReturnsPriority,
-    ReturnsQuery, ReturnsResources, ReturnsUnit, ReturnsUpdate, ReturnsVerdict, TopicSet,
+    PluginQuery, ReturnsAnnotations, ReturnsConf, ReturnsEnd, ReturnsFault, ReturnsPlan,
+    ReturnsPriority, ReturnsQuery, ReturnsResources, ReturnsUnit, ReturnsUpdate, ReturnsVerdict,
+    TopicSet,
 };
 
 /// What a plugin reports for `jobtap plugin query NAME`. The manager adds the keys `name` and `path`.
@@ -58,7 +60,7 @@ impl QueryData {
 #[diagnostic::on_unimplemented(
     message = "a handler of `{T}` can't return `{Self}`",
     label = "not a return type of this topic",
-    note = "return `()`, `Priority` where a priority is asked, `Annotations`, `Update` from `job.update.KEY`, `QueryData` from `plugin.query`, the `answer` of a topic of your own, or a `Result` of one of them: with `Reject` in gates (`job.validate`, `job.dependency.SCHEME`), `ConfError` in `conf.update`, `HandlerError` elsewhere"
+    note = "return `()`, `Priority` where a priority is asked, `Annotations`, `Update` from `job.update.KEY`, `Plan` from `allocation.plan`, `QueryData` from `plugin.query`, the `answer` of a topic of your own, or a `Result` of one of them: with `Reject` in gates (`job.validate`, `job.dependency.SCHEME`), `ConfError` in `conf.update`, `HandlerError` elsewhere"
 )]
 pub trait IntoOutcome<T: TopicSet> {
     /// Converts the return value.
@@ -104,6 +106,12 @@ impl<T: ReturnsResources> IntoOutcome<T> for ResourceSet {
 impl<T: ReturnsUpdate> IntoOutcome<T> for Update {
     fn into_outcome(self) -> Result<Outcome, Failure> {
         Ok(Outcome::with(|more| more.update = Some(self.0)))
+    }
+}
+
+impl<T: ReturnsPlan> IntoOutcome<T> for Plan {
+    fn into_outcome(self) -> Result<Outcome, Failure> {
+        Ok(Outcome::with(|more| more.plan = Some(self)))
     }
 }
 

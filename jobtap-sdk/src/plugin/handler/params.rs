@@ -2,6 +2,7 @@
 
 use super::update::Updates;
 use crate::eventlog::EventEntry;
+use crate::host::values::allocation::Demand;
 use crate::host::{Detail, Failure, UpdateRequest};
 use crate::job::{Job, JobInfo, State};
 use crate::jobspec::{Dependency, Jobspec};
@@ -12,7 +13,7 @@ use crate::plugin::data::{Data, InstanceData, JobsData, PluginData, PluginInstan
 use crate::plugin::remote::handle::{Remote, SamePlugin};
 use crate::resource::ResourceSet;
 use crate::topic::{
-    HasCause, HasConf, HasDependency, HasEntry, HasJob, HasMember, HasOwnConf, HasOwned,
+    HasCause, HasConf, HasDemand, HasDependency, HasEntry, HasJob, HasMember, HasOwnConf, HasOwned,
     HasPrevState, HasResources, HasUpdateRequest, HasUpdates, TopicId, TopicSet,
 };
 
@@ -31,6 +32,7 @@ use crate::topic::{
 /// | `&JobRecord` | `slurm.job_modify` |
 /// | `Node` | `slurm.prolog`, `slurm.epilog` |
 /// | [`JobTopic`] | the wildcards `job.state.*` and `job.*` |
+/// | [`&Demand`](Demand) | `allocation.plan` |
 /// | `Conf<C>`, `InstanceConf<C>` | `conf.update` |
 /// | `Request<Q>`, `Caller`, `Responder<R>` | `#[service]` |
 /// | `&MyTopic` | `#[on(MyTopic)]`: an author's own topic is its payload |
@@ -46,7 +48,7 @@ use crate::topic::{
     message = "a handler of `{T}` can't take `{Self}`",
     label = "not a parameter of this topic",
     note = "id, user, state and result of the job are methods of `&Job`; other jobs are looked up with `cx.job(id)`",
-    note = "where the topic has them, a handler takes `&Job`, `&Jobspec`, `&ResourceSet`, `PrevState`, `&EventEntry`, `&Dependency`, `Updates`, `&UpdateRequest`, `Conf<C>`, `InstanceConf<C>`, `Data<'_, D>`, `JobsData<'_, D>`, `InstanceData<'_, D>`, `Remote<Self>`, and `Cx<'_, T>` with `T` as in `#[on]`; a service takes `Request<Q>`, `Caller` and `Responder<R>`; a type of your own that has one of these names is not the one of the SDK"
+    note = "where the topic has them, a handler takes `&Job`, `&Jobspec`, `&ResourceSet`, `PrevState`, `&EventEntry`, `&Dependency`, `Updates`, `&UpdateRequest`, `&Demand`, `Conf<C>`, `InstanceConf<C>`, `Data<'_, D>`, `JobsData<'_, D>`, `InstanceData<'_, D>`, `Remote<Self>`, and `Cx<'_, T>` with `T` as in `#[on]`; a service takes `Request<Q>`, `Caller` and `Responder<R>`; a type of your own that has one of these names is not the one of the SDK"
 )]
 pub trait FromTopic<'a, P, T: TopicSet>: Sized {
     /// Takes the parameter from a call.
@@ -170,6 +172,15 @@ impl<'a, P, T: HasUpdateRequest> FromTopic<'a, P, T> for &'a UpdateRequest {
     }
 }
 
+impl<'a, P, T: HasDemand> FromTopic<'a, P, T> for &'a Demand {
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
+        match call.args.detail {
+            Detail::Demand(demand) => Ok(demand),
+            _ => Err(Failure::Input("the host gave no demand for allocations")),
+        }
+    }
+}
+
 /// The topic at which a handler of `job.state.*` or `job.*` is called, with the parameters of that
 /// topic.
 ///
@@ -258,7 +269,7 @@ macro_rules! borrowed {
         }
     )* };
 }
-borrowed!(Job Jobspec EventEntry UpdateRequest);
+borrowed!(Job Jobspec EventEntry UpdateRequest Demand);
 
 impl<'a, P, T: HasOwnConf, C: ConfTable> FromTopic<'a, P, T> for Conf<C> {
     fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use jobtap_core::simulation::{Oversized, Rules, TimeLimits};
 use jobtap_laboratory::{
-    Experiment, Origin, Policy, PolicyRun, Progress, Scenario, Shape, SimulateError, Summary,
-    Workload, report_page,
+    Experiment, Origin, Policy, PolicyRun, Progress, QueueWait, Scenario, Shape, SimulateError,
+    Summary, Workload, report_page,
 };
 
 use crate::cli::common::message::{CliError, plural};
@@ -84,6 +84,9 @@ pub(crate) struct TraceArgs {
     /// Add what this TOML file says: failures of nodes, maintenance, bursts of jobs
     #[arg(long, value_name = "FILE")]
     what_if: Option<PathBuf>,
+    /// How long an allocation waits, with [[allocation]]: fixed:SECONDS or exponential:MEAN[:SEED] [default: starts at once]
+    #[arg(long, value_name = "WAIT")]
+    queue_wait: Option<QueueWait>,
     /// Refuse a trace with broken lines
     #[arg(long)]
     strict: bool,
@@ -156,7 +159,8 @@ impl TraceArgs {
         };
         let scenario = self.what_if.as_deref().map(Scenario::read).transpose()?;
         let (scenario, shape) = (scenario.unwrap_or_default(), self.nodes);
-        Ok(Experiment { origin, rules, strict: self.strict, shape, scenario, speed: None })
+        let (strict, queue_wait) = (self.strict, self.queue_wait.unwrap_or_default());
+        Ok(Experiment { origin, rules, strict, shape, scenario, queue_wait, speed: None })
     }
 }
 

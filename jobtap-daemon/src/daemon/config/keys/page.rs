@@ -35,7 +35,11 @@ pub fn page() -> String {
 }
 
 fn section(table: &Table) -> String {
-    let mut text = format!("## `[{}]`\n\n", table.name.replace('*', "NAME"));
+    let name = table.name.replace('*', "NAME");
+    let mut text = match table.content {
+        Content::Keys(Reader::Several, _) => format!("## `[[{name}]]`\n\n"),
+        _ => format!("## `[{name}]`\n\n"),
+    };
     let by = match table.by {
         By::Flux(page) => format!("Of {page}."),
         By::Jobtap => "jobtap's own.".to_owned(),
@@ -55,7 +59,9 @@ fn section(table: &Table) -> String {
                 Reader::Plugin(plugin) => {
                     format!(" The plugin `{plugin}` reads it, where it is loaded.")
                 }
-                Reader::List | Reader::ListOfTable | Reader::Itself => String::new(),
+                Reader::List | Reader::ListOfTable | Reader::Itself | Reader::Several => {
+                    String::new()
+                }
             };
             let rows: String = keys.iter().map(row).collect();
             write!(text, "{by}{plugin}\n\n| key | here | |\n|---|---|---|\n{rows}")

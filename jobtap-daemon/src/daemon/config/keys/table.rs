@@ -45,6 +45,8 @@ pub enum Reader {
     ListOfTable,
     /// The part of the manager that reads the table as a whole, in Flux's words.
     Itself,
+    /// The part of the manager that reads the tables of this name, of which there may be several.
+    Several,
     /// This plugin, if it is loaded. Without it, nothing reads the table.
     Plugin(&'static str),
 }
