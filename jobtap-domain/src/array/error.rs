@@ -41,8 +41,8 @@ pub enum ElementsError {
     Place(String),
     /// A place that all elements share.
     #[error(
-        "elements.places: \"{0}\" is the same for all elements: they differ in their command, their shell options and \
-         their name only"
+        "elements.places: \"{0}\" is the same for all elements: they differ in their command, their shell options, \
+         their name and their directory only"
     )]
     Shared(String),
 }
