@@ -52,6 +52,7 @@ chapters! {
     resources = "resources.md";
     allocation = "allocation.md";
     elastic = "elastic.md";
+    many_tasks = "many-tasks.md";
     batch = "batch.md";
     a_day = "a-day.md";
     accounting = "accounting.md";

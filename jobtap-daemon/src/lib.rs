@@ -15,6 +15,7 @@ pub mod limited;
 pub mod linked;
 pub mod locale;
 pub mod open_files;
+pub mod output_pack;
 pub mod process_group;
 mod processes;
 pub mod rlimits;

@@ -18,7 +18,7 @@ mod cli;
 pub mod client;
 
 pub use cli::{main, main_of};
-pub use jobtap_daemon::{archive, composition, daemon, exec, rpc, store};
+pub use jobtap_daemon::{archive, composition, daemon, exec, output_pack, rpc, store};
 
 use jobtap_daemon::{
     clock, columns, files, limited, linked, locale, open_files, process_group, rlimits, shown,

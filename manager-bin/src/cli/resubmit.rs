@@ -80,7 +80,7 @@ async fn resubmit(
             let request = of_array(client, &array, &indexes, limit).await?;
             let count = plural(request.elements.len() as u64, "element");
             if args.dry_run {
-                return Ok(session::print(&format!("{named}: {count}: {indexes}\n"))?);
+                return session::print(&format!("{named}: {count}: {indexes}\n"));
             }
             client.call(request).await?
         }
@@ -92,7 +92,7 @@ async fn resubmit(
             }
             let request = of_job(client, named, &job, limit).await?;
             if args.dry_run {
-                return Ok(session::print(&format!("{named}\n"))?);
+                return session::print(&format!("{named}\n"));
             }
             client.call(request).await?
         }
@@ -100,7 +100,7 @@ async fn resubmit(
     };
     let Submitted { id, messages } = submitted;
     session::print_plugin_messages(COMMAND, &messages);
-    Ok(session::print(&format!("{}\n", show_id(id)))?)
+    session::print(&format!("{}\n", show_id(id)))
 }
 
 fn nothing(named: &Named) -> Result<(), CliError> {

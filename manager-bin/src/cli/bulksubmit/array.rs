@@ -14,7 +14,8 @@ use crate::cli::submit::caller::Caller;
 use crate::rpc::services::ingest::{Submit, SubmitArray};
 
 /// Options whose texts may differ from element to element. The others decide about resources, limits and rights.
-const MAY_DIFFER: [&str; 6] = ["--job-name=", "--input=", "--output=", "--error=", "--cwd=", ""];
+const MAY_DIFFER: [&str; 7] =
+    ["--job-name=", "--input=", "--output=", "--error=", "--output-pack=", "--cwd=", ""];
 
 /// Stand around the number of a field in the jobspec that is made from the options, until it is known at which places
 /// fields are. They are in no option that anybody types.

@@ -213,6 +213,7 @@ const ORDER: &[&str] = &[
     "--input=",
     "--output=",
     "--error=",
+    "--output-pack=",
     "--cc=",
     "--log=",
     "--log-stderr=",

@@ -22,6 +22,7 @@ mod status;
 mod submit;
 mod taskmap;
 mod timeleft;
+mod unpack;
 mod urgency;
 mod wait;
 mod wait_event;
@@ -100,6 +101,9 @@ enum JobCommand {
     /// Show why a job is pending
     #[command(infer_long_args = true)]
     Why(why::WhyArgs),
+    /// Print the output in an output pack
+    #[command(infer_long_args = true)]
+    Unpack(unpack::UnpackArgs),
     /// Print which node of a job runs which task
     #[command(infer_long_args = true)]
     Taskmap(taskmap::TaskmapArgs),
@@ -135,6 +139,9 @@ enum JobCommand {
 pub(crate) fn run(args: JobArgs) -> ExitCode {
     match args.command {
         JobCommand::Id(args) => session::run(COMMAND, Family::Compiled, async { id::run(&args) }),
+        JobCommand::Unpack(args) => {
+            session::run(COMMAND, Family::Compiled, async { unpack::run(&args) })
+        }
         JobCommand::Namespace(args) => {
             session::run(COMMAND, Family::Compiled, async { id::namespaces(&args) })
         }
@@ -163,7 +170,7 @@ pub(crate) fn run(args: JobArgs) -> ExitCode {
             JobCommand::List(args) => list::run(&client, &args).await,
             JobCommand::ListInactive(args) => list::inactive(&client, &args).await,
             JobCommand::ListIds(args) => list::ids(&client, &args).await,
-            JobCommand::Id(_) | JobCommand::Namespace(_) => Ok(0),
+            JobCommand::Id(_) | JobCommand::Namespace(_) | JobCommand::Unpack(_) => Ok(0),
         }),
     }
 }

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
+use std::path::Path;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -19,6 +20,7 @@ use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::cli::common::work;
 use crate::client::{Client, Lines, RpcError};
+use crate::output_pack::PackReader;
 use crate::rpc::errno::{ENODATA, EPROTO};
 use crate::rpc::services::job_info::Watch;
 use crate::shown;
@@ -85,6 +87,8 @@ struct Context<'a> {
     data: Cow<'a, str>,
     eof: bool,
     path: String,
+    /// Where a block of an output pack is.
+    offset: u64,
     count: BTreeMap<String, u64>,
     level: Option<i64>,
     component: Option<String>,
@@ -201,6 +205,7 @@ impl Output {
                     }
                 }
             }
+            "pack" => self.show_block(event, pieces),
             "redirect" if !self.quiet => {
                 let Context { stream, path, .. } = &event.context;
                 let line = format!("{}: {stream} redirected to {path}\n", event.rank());
@@ -212,6 +217,35 @@ impl Output {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Adds a block of the job's output pack.
+    fn show_block(self, event: &OutputEvent<'_>, pieces: &mut Pieces) {
+        let Context { path, offset, .. } = &event.context;
+        let mut pack = match PackReader::open(Path::new(path)) {
+            Ok(pack) => pack,
+            Err(error) => return pieces.add_line(&format!("{path}: {error}")),
+        };
+        match pack.at(*offset) {
+            Ok(Some(block)) => {
+                let job = self.job.map(|id| format!("{}: ", show_id(id))).unwrap_or_default();
+                for (piece, data) in block.each() {
+                    let text = pieces.buffer(piece.stream == "stderr");
+                    if !self.label {
+                        text.extend_from_slice(data);
+                        continue;
+                    }
+                    for line in data.split_inclusive(|byte| *byte == b'\n') {
+                        text.extend_from_slice(format!("{job}{}: ", piece.rank).as_bytes());
+                        text.extend_from_slice(line);
+                    }
+                }
+            }
+            Ok(None) => {
+                pieces.add_line(&format!("{path}: the output of the job isn't there any more"))
+            }
+            Err(error) => pieces.add_line(&format!("{path}: {error}")),
         }
     }
 

@@ -7,12 +7,14 @@ use jobtap_core::job::WaitStatus;
 use super::event_stream::EventStream;
 use super::outcome::Outcome;
 use super::several::print_message;
+use crate::cli::common::array_end::wait_for_array;
 use crate::cli::common::arrays;
 use crate::cli::common::ids::Target;
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::client::Client;
 use crate::rpc::errno::ENOENT;
+use crate::rpc::services::job_list::GetArray;
 
 /// Options and arguments of `job status`.
 #[derive(Debug, clap::Args)]
@@ -65,11 +67,15 @@ pub(in crate::cli) fn exit_code_of(finish: &Finish, exception: u8) -> u8 {
 
 /// Runs the command.
 pub(super) async fn run(client: &Client, args: &StatusArgs) -> Result<u8, CliError> {
-    let mut targets = Vec::with_capacity(args.ids.len());
+    let (mut targets, mut highest) = (Vec::with_capacity(args.ids.len()), 0);
     for typed in &args.ids {
         let target = arrays::target(typed, client).await?;
-        arrays::no_array(&target, client).await?;
-        targets.push(target);
+        match client.call(GetArray { id: target.id }).await {
+            Ok(array) => {
+                highest = highest.max(wait_for_array(client, array.id, array.count).await?)
+            }
+            Err(_) => targets.push(target),
+        }
     }
     let tells = args.verbose > 0 && targets.len() > 1;
     if tells {
@@ -82,7 +88,6 @@ pub(super) async fn run(client: &Client, args: &StatusArgs) -> Result<u8, CliErr
     if tells {
         print_message("all done.");
     }
-    let mut highest = 0;
     for (target, (finish, outcome)) in targets.iter().zip(&finished) {
         if args.json {
             session::print(&format!("{}\n", outcome.to_json()))?;

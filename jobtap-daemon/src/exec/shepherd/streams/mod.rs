@@ -9,6 +9,7 @@ pub(super) mod lines;
 pub(super) mod options;
 pub(super) mod output;
 mod output_file;
+mod pack;
 pub(super) mod pty;
 pub(super) mod task_pipe;
 pub(super) mod taskio;

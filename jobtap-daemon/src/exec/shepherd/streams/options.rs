@@ -41,6 +41,8 @@ pub(in crate::exec::shepherd) enum Input {
 pub(in crate::exec::shepherd) struct IoOptions {
     pub(in crate::exec::shepherd) stdout: StreamOptions,
     pub(in crate::exec::shepherd) stderr: StreamOptions,
+    /// The template of the name of the output pack that takes what would be in the job's output log.
+    pub(super) pack: Option<String>,
     /// Whether output is appended to existing files instead of replacing their content.
     pub(super) append: bool,
     /// The number of bytes that are kept of a stream without a file; `None` for the manager's limit.
@@ -51,7 +53,11 @@ pub(in crate::exec::shepherd) struct IoOptions {
 impl IoOptions {
     /// Parses the options.
     pub(in crate::exec::shepherd) fn parse(options: &Value) -> Result<Self, OptionError> {
-        let stdout = stream(options, Stream::Stdout)?;
+        let pack = pack(options)?;
+        let stdout = match &pack {
+            None => stream(options, Stream::Stdout)?,
+            Some(_) => StreamOptions::default(),
+        };
         let mut stderr = stream(options, Stream::Stderr)?;
         // As in Flux, standard error follows standard output unless it has options of its own.
         if text(options, &["output", "stderr", "type"]).is_none() && stderr.path.is_none() {
@@ -68,7 +74,8 @@ impl IoOptions {
             output_limit::parse(value)
                 .ok_or_else(|| OptionError::form("output.limit", value, "no size from 1 to 1G"))
         });
-        Ok(Self { stdout, stderr, append, limit: limit.transpose()?, input: input(options)? })
+        let (limit, input) = (limit.transpose()?, input(options)?);
+        Ok(Self { stdout, stderr, pack, append, limit, input })
     }
 
     pub(super) fn stream(&self, stream: Stream) -> &StreamOptions {
@@ -174,6 +181,18 @@ fn stream(options: &Value, stream: Stream) -> Result<StreamOptions, OptionError>
         Some(other) => return Err(OptionError::unknown(named("buffer.type"), "type", other)),
     };
     Ok(StreamOptions { path, label: flag(options, &["label"]), unbuffered })
+}
+
+/// The name of the output pack, if standard output goes to one. Standard error follows it, as it follows a file.
+fn pack(options: &Value) -> Result<Option<String>, OptionError> {
+    if text(options, &["output", "stdout", "type"]) != Some("pack") {
+        return Ok(None);
+    }
+    let path = text(options, &["output", "stdout", "path"]).map(str::to_owned);
+    match path {
+        Some(path) => Ok(Some(path)),
+        None => Err(OptionError::new("output.stdout.path", OptionFault::NoPath)),
+    }
 }
 
 fn input(options: &Value) -> Result<Input, OptionError> {

@@ -17,6 +17,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::super::output_stream::Stream;
+use super::pack::{Pack, Written};
 use crate::clock::now;
 use crate::exec::job_files::JobFiles;
 use crate::exec::output_limit;
@@ -79,6 +80,8 @@ pub(in crate::exec::shepherd) struct OutputLog {
     limit: u64,
     stdout: Extent,
     stderr: Extent,
+    /// Where the data go, if the job has an output pack.
+    pack: Option<Pack>,
 }
 
 /// The number of tasks of a job.
@@ -145,7 +148,7 @@ impl OutputLog {
     fn new(place: Place, tasks: TaskCount, limit: u64) -> Self {
         let (stdout, stderr) = (Extent::default(), Extent::default());
         let buffer = Vec::new();
-        let mut log = Self { place, buffer, tasks, limit, stdout, stderr };
+        let mut log = Self { place, buffer, tasks, limit, stdout, stderr, pack: None };
         log.add(
             "header",
             json!({
@@ -156,6 +159,11 @@ impl OutputLog {
             }),
         );
         log
+    }
+
+    /// Writes data to an output pack from now on. The log has the places of the blocks.
+    pub(super) fn write_to_pack(&mut self, pack: Pack) {
+        self.pack = Some(pack);
     }
 
     /// Records that a stream of the tasks `ranks` (an idset, in brackets if it has several) goes to a file, or to the
@@ -191,6 +199,9 @@ impl OutputLog {
 
     /// Adds data that a task wrote. Data over the limit, and all that follows it, is only counted.
     pub(super) fn data(&mut self, stream: Stream, rank: u32, data: &[u8]) {
+        if let Some(pack) = &mut self.pack {
+            return pack.add(stream, rank, data);
+        }
         let limit = self.limit;
         let extent = self.extent(stream);
         // Keeps the lines of the piece that fit.
@@ -245,6 +256,16 @@ impl OutputLog {
     /// Writes the buffered entries, or holds them if they are few. On an error they are lost, but earlier entries are
     /// kept.
     pub(super) fn flush(&mut self) -> io::Result<()> {
+        let ended = self.stdout.ended + self.stderr.ended > 0;
+        let packed = self.pack.as_mut().map_or(Ok(None), |pack| pack.flush(ended));
+        if let Ok(Some(Written { path, offset, size })) = &packed {
+            let place = json!({"rank": "0", "path": path, "offset": offset, "size": size});
+            self.add("pack", place);
+        }
+        self.flush_entries().and(packed.map(drop))
+    }
+
+    fn flush_entries(&mut self) -> io::Result<()> {
         let buffer = std::mem::take(&mut self.buffer);
         match &mut self.place {
             Place::Held { entries, .. } if entries.len() + buffer.len() <= MOST_HELD => {
@@ -254,7 +275,7 @@ impl OutputLog {
             Place::Held { .. } => {
                 self.move_to_file()?;
                 self.buffer = buffer;
-                self.flush()
+                self.flush_entries()
             }
             Place::File { file, written } => {
                 if let Err(error) = file.write_all(&buffer) {

@@ -24,6 +24,7 @@ use super::fifo::Fifo;
 use super::options::{Input, IoOptions};
 use super::output::{OutputLog, Severity, TaskCount};
 use super::output_file::OutputFile;
+use super::pack::Pack;
 use super::pty::{Pty, PtyOptions, Terminal};
 use super::task_pipe::JobHelpers;
 use crate::exec::StartJob;
@@ -97,6 +98,7 @@ impl JobIo {
         };
         let opener = Opener { job_user, helpers };
         let shared = open_shared(job, &options, &opener, Some(&mut log))?;
+        open_pack(job, &options, job_user, &mut log)?;
         let input = match &options.input {
             Input::File(path) => Some(job.cwd.join(render(path, job, 0))),
             Input::Null | Input::Service => None,
@@ -130,7 +132,8 @@ impl JobIo {
             0 => Ok(OutputLog::in_file(file, task_count(job), limit)),
             _ => OutputLog::continued(file, task_count(job), limit),
         });
-        let log = log.map_err(StartError::ContinueLog)?;
+        let mut log = log.map_err(StartError::ContinueLog)?;
+        open_pack(job, &options, job_user, &mut log)?;
         // The paths of the files were logged when the job began.
         let shared = open_shared(job, &options, &Opener { job_user, helpers }, None)?;
         let pty = PtyOptions::parse(&job.shell_options)?;
@@ -407,6 +410,28 @@ fn open_shared(
         Ok(Some(file))
     };
     Ok(TaskFiles { stdout: shared(Stream::Stdout)?, stderr: shared(Stream::Stderr)? })
+}
+
+/// Lets the output log write to the job's output pack, if it has one.
+fn open_pack(
+    job: &StartJob,
+    options: &IoOptions,
+    job_user: &JobUser,
+    log: &mut OutputLog,
+) -> Result<(), StartError> {
+    let Some(template) = &options.pack else { return Ok(()) };
+    let path = job.cwd.join(render(template, job, 0));
+    let failed = |error| StartError::Output { path: path.clone(), error };
+    let opened = job_user.act(|| open(&path, Purpose::Append)).map_err(JobUserError::Refused)?;
+    match opened.map_err(failed)? {
+        UserFile::Open(file) if file.metadata().is_ok_and(|found| found.is_file()) => {
+            let file = OpenFiles::of_this_process().apart(file);
+            log.write_to_pack(Pack::new(file, &path, job));
+            Ok(())
+        }
+        // Blocks have places, which a FIFO or a terminal doesn't have.
+        _ => Err(failed(io::Error::other("an output pack must be a regular file"))),
+    }
 }
 
 /// Whether the tasks of all nodes write to one file, which is emptied first.

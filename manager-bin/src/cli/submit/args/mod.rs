@@ -97,6 +97,9 @@ pub(crate) struct SubmitArgs {
     /// Write standard error to a file
     #[arg(long, value_name = "FILE")]
     pub(crate) error: Option<String>,
+    /// Append the output to a file that many jobs share, such as the elements of an array; `job unpack` reads it
+    #[arg(long, value_name = "FILE", conflicts_with = "output")]
+    pub(crate) output_pack: Option<String>,
     /// Don't buffer the job's output
     #[arg(short = 'u', long)]
     pub(crate) unbuffered: bool,
@@ -237,6 +240,7 @@ impl SubmitArgs {
             ("--input=", &mut self.input),
             ("--output=", &mut self.output),
             ("--error=", &mut self.error),
+            ("--output-pack=", &mut self.output_pack),
             ("--cwd=", &mut self.cwd),
             ("--taskmap=", &mut self.taskmap),
         ];
@@ -394,6 +398,10 @@ impl SubmitArgs {
             if self.label_io && stream != "input.stdin" {
                 builder = builder.shell_option(&format!("{stream}.label"), json!(true))?;
             }
+        }
+        if let Some(path) = &self.output_pack {
+            builder = builder.shell_option("output.stdout.type", json!("pack"))?;
+            builder = builder.shell_option("output.stdout.path", json!(path))?;
         }
         if self.unbuffered {
             builder = builder

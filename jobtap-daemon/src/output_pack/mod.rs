@@ -1,0 +1,20 @@
+//! Output packs: files that have the output of many jobs, such as the elements of a job array, so that the file system
+//! sees one file and not a million.
+//!
+//! A pack is a sequence of blocks, each the output of one job up to some time. A block has a header that says whose output
+//! it is and how long, so that a reader goes from header to header without reading the output of others. Writers append
+//! whole blocks, on whatever host; a block that a full disk has cut is passed over.
+//!
+//! ```text
+//! jtpack1\n          8 bytes
+//! length of header   4 bytes, little endian
+//! length of data     8 bytes, little endian
+//! header             JSON: {"job","array","index","pieces":[{"stream","rank","time","size"}],"crc"}
+//! data               the pieces, one after the other
+//! ```
+
+mod block;
+mod reader;
+
+pub use block::{Block, Of, Piece};
+pub use reader::{PackError, PackReader};
