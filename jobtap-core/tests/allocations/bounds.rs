@@ -12,6 +12,26 @@ fn a_table_has_at_most_its_number_of_allocations() {
 }
 
 #[test]
+fn a_place_that_is_drained_gets_no_allocation() {
+    let mut m = start(json!([small()]));
+    m.drain_nodes("1-2", "the partition is for a course today").unwrap();
+    let jobs: Vec<JobId> = (0..3).map(|_| m.submit(job()).unwrap()).collect();
+    m.advance(10.0);
+    assert_eq!(m.orders().len(), 1);
+    let why = m.why(jobs[2]).join(" ");
+    assert!(why.contains("its other places are drained"), "{why}");
+    m.end_allocation(id(1), "cancelled");
+    m.crash_and_restart();
+    assert_eq!(
+        m.resource_status()["drain"].as_object().unwrap().keys().collect::<Vec<_>>(),
+        ["1-2"]
+    );
+    m.undrain_nodes("1-2").unwrap();
+    m.advance(10.0);
+    assert_eq!(m.outer_jobs().len(), 3);
+}
+
+#[test]
 fn a_refused_table_is_asked_again_with_a_growing_delay() {
     let mut m = start(json!([small()]));
     m.refuse_orders(Some("sbatch: error: invalid partition"));

@@ -67,6 +67,20 @@ fn jobs_of_an_allocation_that_ends_are_submitted_again() {
 }
 
 #[test]
+fn a_job_array_loses_no_element_with_an_allocation() {
+    let mut m = start(json!([small_with(json!({"max": 2}))]));
+    m.let_allocations_wait(0.0);
+    let elements = serde_json::from_value(json!({"indexes": "1-100"})).unwrap();
+    let array = m.submit(TestJob::new().run_for(10.0).elements(elements)).unwrap();
+    m.advance(15.0);
+    assert_eq!(m.outer_jobs().len(), 2);
+    m.end_allocation(id(1), "preempted");
+    m.advance(300.0);
+    assert_eq!(m.array(array)["completed"], "1-100");
+    assert!(m.outer_jobs().is_empty());
+}
+
+#[test]
 fn a_job_that_outlasts_every_allocation_is_held_in_the_end() {
     let (mut m, _) = running(small(), job());
     m.advance(10.0 * 3600.0);

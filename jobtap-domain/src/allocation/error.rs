@@ -66,6 +66,18 @@ pub enum TableError {
         /// The key.
         key: String,
     },
+    /// The cap is below what a single allocation has.
+    #[error(
+        "{key}: {most} is less than the {needed} core hours of one allocation, so that none could be asked for"
+    )]
+    CapBelowOne {
+        /// The key.
+        key: String,
+        /// The cap.
+        most: f64,
+        /// The core hours of an allocation of the full time limit.
+        needed: f64,
+    },
     /// `min` is greater than `max`.
     #[error("{key}: {min} is more than max, which is {max}")]
     MinAboveMax {

@@ -139,7 +139,7 @@ impl Table {
         if min > max {
             return Err(TableError::MinAboveMax { key: keys.path("min"), min, max });
         }
-        Ok(Self {
+        let table = Self {
             name,
             engine,
             options: keys.get("options")?.unwrap_or_default(),
@@ -158,7 +158,15 @@ impl Table {
                 .number("requests-per-hour", 1..=MOST)?
                 .unwrap_or(REQUESTS_PER_HOUR),
             first_rank,
-        })
+        };
+        let needed = table.time_limit.map_or(0.0, |limit| table.core_hours(limit.as_secs()));
+        match table.core_hours_per_day {
+            Some(most) if needed > most => {
+                let key = keys.path("core-hours-per-day");
+                Err(TableError::CapBelowOne { key, most, needed })
+            }
+            _ => Ok(table),
+        }
     }
 
     /// All ranks of the table.

@@ -223,6 +223,14 @@ mod tests {
         assert!(
             with("name", json!("a b")).starts_with("allocation[0].name: \"a b\" can't be a name")
         );
+        let mut dear = small();
+        dear["time-limit"] = json!("24h");
+        dear["core-hours-per-day"] = json!(100);
+        assert_eq!(
+            error(json!([dear])),
+            "allocation[0].core-hours-per-day: 100 is less than the 192 core hours of one allocation, so that none could \
+             be asked for"
+        );
         let command = "allocation[0].command: belongs to engine = \"command\", and is needed there";
         assert_eq!(with("command", json!(["qsub"])), command);
         assert_eq!(with("engine", json!("command")), command);

@@ -31,21 +31,28 @@ pub(super) fn gather(core: &Core) -> Demand {
     let (pending, more_pending) = pending(core);
     let allocations = &core.allocations;
     let tables = allocations.tables.iter();
+    let drained = core.alloc.nodes.drained_ranks();
     Demand {
         now,
-        tables: tables.map(|table| table_state(allocations, table, now)).collect(),
+        tables: tables.map(|table| table_state(allocations, table, &drained, now)).collect(),
         pending,
         more_pending,
         allocations: allocations.known.iter().map(|(id, known)| ordered(*id, known)).collect(),
     }
 }
 
-fn table_state(allocations: &Allocations, table: &Table, now: Timestamp) -> TableState {
+fn table_state(
+    allocations: &Allocations,
+    table: &Table,
+    drained: &Idset,
+    now: Timestamp,
+) -> TableState {
     let history = allocations.histories.get(&table.name);
     let next = history.and_then(|history| history.next_try(now, table.requests_per_hour));
+    let free = allocations.free_slots(table, drained).count();
     TableState {
         table: table.clone(),
-        free_slots: u32::try_from(allocations.free_slots(table).count()).unwrap_or(u32::MAX),
+        free_slots: u32::try_from(free).unwrap_or(u32::MAX),
         refusals: history.map_or(0, |history| history.refusals),
         wait: next.map_or(0.0, |next| next - now),
         core_hours: allocations.core_hours(table, now),

@@ -42,7 +42,6 @@ pub(crate) fn take_unjoined_offline(allocations: &Allocations, alloc: &mut Alloc
     let (ranks, joined) = (allocations.tables.ranks(), allocations.joined());
     let unjoined = ranks.difference(&joined);
     alloc.nodes.offline = alloc.nodes.offline.union(&unjoined);
-    alloc.nodes.drained.retain(|rank, _| !unjoined.contains(*rank));
 }
 
 /// Tells the pool which nodes take no new jobs, and when nodes will be gone.
@@ -83,16 +82,17 @@ pub(super) fn take_online(
     follow(turn, alloc, timers, allocations);
 }
 
-/// Takes the nodes of an allocation that has ended out of use. Their places are those of other hosts from now on, so that
-/// they are not drained either.
+/// Takes the nodes of an allocation that has ended out of use. The places of those that had `joined` are those of other hosts
+/// from now on, so that they are not drained either.
 pub(super) fn take_away(
     turn: &mut Turn,
     alloc: &mut Allocation,
     timers: &mut Timers,
     allocations: &Allocations,
     ranks: &Idset,
+    joined: &Idset,
 ) {
-    let drained = alloc.nodes.drained_ranks().intersection(ranks);
+    let drained = alloc.nodes.drained_ranks().intersection(joined);
     node_events::post(turn, alloc, timers, "undrain", &drained, Map::new());
     let online = ranks.difference(&alloc.nodes.offline);
     node_events::post(turn, alloc, timers, "offline", &online, Map::new());

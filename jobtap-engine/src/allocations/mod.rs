@@ -113,11 +113,14 @@ impl Allocations {
         self.known.iter().filter(of_table).map(|(id, known)| (*id, known))
     }
 
-    /// The places of a table that no allocation has, each as ranks.
-    fn free_slots<'a>(&'a self, table: &'a Table) -> impl Iterator<Item = Idset> + 'a {
-        let taken = self
-            .of_table(&table.name)
-            .fold(Idset::new(), |ranks, (_, known)| ranks.union(&known.ranks));
+    /// The places of a table that no allocation has, each as ranks. Those of which some are `drained` are left out.
+    fn free_slots<'a>(
+        &'a self,
+        table: &'a Table,
+        drained: &Idset,
+    ) -> impl Iterator<Item = Idset> + use<'a> {
+        let known = self.of_table(&table.name);
+        let taken = known.fold(drained.clone(), |ranks, (_, known)| ranks.union(&known.ranks));
         (0..table.max).map(|slot| table.slot(slot)).filter(move |slot| !slot.intersects(&taken))
     }
 

@@ -169,7 +169,7 @@ fn carry_out(core: &mut Core, plan: &Plan) {
 
 /// Asks for one allocation, unless a bound of its table forbids it.
 fn order(core: &mut Core, table: &Table, planned: &PlannedOrder) -> bool {
-    let Core { turn, allocations, .. } = core;
+    let Core { turn, alloc, allocations, .. } = core;
     let now = turn.clock.now;
     let own = table.time_limit.map(|limit| limit.as_secs());
     let wanted = planned.time_limit.filter(|limit| *limit > 0.0 && limit.is_finite());
@@ -189,7 +189,9 @@ fn order(core: &mut Core, table: &Table, planned: &PlannedOrder) -> bool {
     if table.core_hours_per_day.is_some_and(|most| hours > most) {
         return false;
     }
-    let Some(ranks) = allocations.free_slots(table).next() else { return false };
+    let Some(ranks) = allocations.free_slots(table, &alloc.nodes.drained_ranks()).next() else {
+        return false;
+    };
     let (id, name) = (allocations.next_id(), table.name.clone());
     let change = Change::Order { id, table: name.clone(), ranks: ranks.clone(), time_limit };
     posting::post(turn, allocations, &change);

@@ -7,7 +7,7 @@ use crate::allocation::AllocationId;
 use crate::api::{AllocationEvent, Level};
 use crate::core::Core;
 use crate::job::Timestamp;
-use crate::resource::Hostlist;
+use crate::resource::{Hostlist, Idset};
 
 /// Handles a report.
 pub(crate) fn handle(core: &mut Core, event: AllocationEvent) {
@@ -87,6 +87,7 @@ fn ended(core: &mut Core, id: AllocationId, reason: String) {
     let Core { turn, allocations, .. } = &mut *core;
     let Some(known) = allocations.known.get(&id) else { return };
     let ranks = known.ranks.clone();
+    let joined: Idset = known.joined.keys().copied().collect();
     turn.effects
         .log(Level::Info, format!("allocation {id} of {} has ended: {reason}", known.table));
     posting::post(turn, allocations, &Change::Ended { id, reason });
@@ -94,5 +95,5 @@ fn ended(core: &mut Core, id: AllocationId, reason: String) {
     // Before its hosts lose their names.
     loss::end_jobs_on(core, &ranks);
     let Core { turn, alloc, timers, allocations, .. } = core;
-    inventory::take_away(turn, alloc, timers, allocations, &ranks);
+    inventory::take_away(turn, alloc, timers, allocations, &ranks, &joined);
 }

@@ -101,7 +101,9 @@ pub(crate) fn reconfigure(
     inventory::rebuild(allocations, alloc)?;
     let ranks = alloc.nodes.inventory.ranks();
     alloc.nodes.offline = alloc.nodes.offline.intersection(&ranks);
-    alloc.nodes.drained.retain(|rank, _| ranks.contains(*rank));
+    // Other places may have these ranks now.
+    let joined = allocations.joined();
+    alloc.nodes.drained.retain(|rank, _| *rank == 0 || joined.contains(*rank));
     inventory::take_unjoined_offline(allocations, alloc);
     inventory::define(turn, alloc, timers);
     inventory::follow(turn, alloc, timers, allocations);

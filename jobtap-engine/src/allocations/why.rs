@@ -9,6 +9,7 @@ use crate::core::Core;
 use crate::job::Timestamp;
 use crate::jobs::Record;
 use crate::plugin::Fit;
+use crate::resource::Idset;
 
 /// A reason for each table that could run the job, or why none could. Empty if the instance isn't elastic.
 pub(crate) fn reasons(core: &Core, record: &Record) -> Vec<Value> {
@@ -27,16 +28,22 @@ pub(crate) fn reasons(core: &Core, record: &Record) -> Vec<Value> {
         };
         return vec![json!({ "kind": "allocation", "text": text })];
     }
-    let now = core.turn.clock.now;
+    let (now, drained) = (core.turn.clock.now, core.alloc.nodes.drained_ranks());
     let tables = fits.iter().filter_map(|fit| Some((fit, allocations.tables.get(&fit.table)?)));
     let reasons = tables.map(|(fit, table)| {
-        let text = text(allocations, fit, table, now);
+        let text = text(allocations, fit, table, &drained, now);
         json!({ "kind": "allocation", "text": text, "table": table.name })
     });
     reasons.collect()
 }
 
-fn text(allocations: &Allocations, fit: &Fit, table: &Table, now: Timestamp) -> String {
+fn text(
+    allocations: &Allocations,
+    fit: &Fit,
+    table: &Table,
+    drained: &Idset,
+    now: Timestamp,
+) -> String {
     let name = &table.name;
     let mut words = Vec::new();
     let (mut asked, mut starting) = (0u32, 0u32);
@@ -65,7 +72,7 @@ fn text(allocations: &Allocations, fit: &Fit, table: &Table, now: Timestamp) -> 
     if starting > 0 {
         words.push(format!("{starting} {} starting", plural(starting)));
     }
-    words.extend(bounds(allocations, table, now));
+    words.extend(bounds(allocations, table, drained, now));
     let needs = match fit.allocations {
         1 => format!("it needs an allocation of {name}"),
         count => format!("it needs {count} allocations of {name} at once"),
@@ -81,7 +88,12 @@ fn plural(count: u32) -> &'static str {
 }
 
 /// Why no further allocation is asked for.
-fn bounds(allocations: &Allocations, table: &Table, now: Timestamp) -> Vec<String> {
+fn bounds(
+    allocations: &Allocations,
+    table: &Table,
+    drained: &Idset,
+    now: Timestamp,
+) -> Vec<String> {
     let mut words = Vec::new();
     if let Some(history) = allocations.histories.get(&table.name) {
         let next = history.next_try(now, table.requests_per_hour);
@@ -98,8 +110,11 @@ fn bounds(allocations: &Allocations, table: &Table, now: Timestamp) -> Vec<Strin
             (None, None) => {}
         }
     }
-    if allocations.free_slots(table).next().is_none() {
-        words.push(format!("there are {}, as many as there may be", table.max));
+    if allocations.free_slots(table, drained).next().is_none() {
+        words.push(match allocations.of_table(&table.name).count() {
+            count if count < table.max as usize => "its other places are drained".to_owned(),
+            count => format!("there are {count}, as many as there may be"),
+        });
     }
     let limit = table.time_limit.map_or(0.0, |limit| table.core_hours(limit.as_secs()));
     let used = allocations.core_hours(table, now);
