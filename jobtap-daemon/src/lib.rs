@@ -3,6 +3,7 @@
 //! `jobtap-manager` adds the commands, re-exports this crate, and is what a custom manager links. This crate compiles at
 //! the same time as the dependencies that only the commands need.
 
+pub mod allocations;
 pub mod archive;
 pub mod clock;
 pub mod columns;

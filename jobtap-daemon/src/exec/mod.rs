@@ -214,6 +214,9 @@ pub enum ExecutorReport {
         /// What has become of it.
         change: NodeChange,
     },
+    /// Jobs that a node holds which has come after the others were [listed](Executor::held): it ran them for an earlier
+    /// manager.
+    Held(Vec<HeldJob>),
     /// A line for the manager's log, about a condition that an administrator has to resolve.
     Warning(String),
 }
@@ -269,6 +272,9 @@ pub trait Executor: Send {
     /// The jobs that the target held when the manager connected. The manager cancels and acknowledges
     /// those that it does not start again.
     fn held(&self) -> &[HeldJob];
+
+    /// All jobs of an earlier manager were started again, or ended.
+    fn settled(&self) {}
 
     /// Whether the executor begins jobs by itself that are handed over ahead of their turn
     /// ([`StartJob::after`]).

@@ -142,6 +142,7 @@ impl Site {
             ExecutorReport::Tasks { .. } => {}
             // One host has no nodes that could be lost.
             ExecutorReport::Node { .. } => {}
+            ExecutorReport::Held(_) => {}
             ExecutorReport::Warning(text) => drop(to_warnings.send(text)),
         })?;
         Ok(Manager { executor, kill: self.kill, events, warnings })

@@ -34,7 +34,7 @@ fn allocation(id: AllocationId, known: &Ordered, offline: &Idset) -> Value {
         State::Waiting { reason, .. } => (reason.as_deref(), None),
         State::Running { idle_since, .. } => (None, *idle_since),
         State::Draining { reason, .. } | State::Ending { reason, .. } => (Some(&**reason), None),
-        State::Asked => (None, None),
+        State::Asked => (known.unanswered.as_deref(), None),
     };
     add("reason", json!(reason));
     add("ranks", json!(known.ranks));

@@ -23,11 +23,11 @@ pub(crate) fn handle(core: &mut Core, event: AllocationEvent) {
             }
         }
         AllocationEvent::Refused { reason, .. } => refused(core, id, reason),
-        AllocationEvent::Waits { reason, .. } => {
-            if let State::Waiting { reason: known, .. } = &mut known.state {
-                *known = Some(reason);
-            }
-        }
+        AllocationEvent::Waits { reason, .. } => match &mut known.state {
+            State::Waiting { reason: known, .. } => *known = Some(reason),
+            State::Asked => known.unanswered = Some(reason),
+            State::Running { .. } | State::Draining { .. } | State::Ending { .. } => {}
+        },
         AllocationEvent::Started { ends_at, .. } => started(core, id, ends_at),
         AllocationEvent::Joined { rank, host, .. } => joined(core, id, rank, host),
         AllocationEvent::Ended { reason, .. } => ended(core, id, reason),

@@ -16,6 +16,8 @@ pub(super) struct Ordered {
     /// In seconds.
     pub(super) time_limit: Option<f64>,
     pub(super) asked: Timestamp,
+    /// Why the outer job manager hasn't answered. It isn't stored.
+    pub(super) unanswered: Option<String>,
     /// The hosts of the nodes that have joined, by rank.
     pub(super) joined: BTreeMap<u32, String>,
     pub(super) state: State,
@@ -73,7 +75,8 @@ impl Ordered {
         asked: Timestamp,
     ) -> Self {
         let (table, ranks) = (table.to_owned(), ranks.clone());
-        Self { table, ranks, time_limit, asked, joined: BTreeMap::new(), state: State::Asked }
+        let (unanswered, joined) = (None, BTreeMap::new());
+        Self { table, ranks, time_limit, asked, unanswered, joined, state: State::Asked }
     }
 
     /// Applies an event. One that the state doesn't allow changes nothing.

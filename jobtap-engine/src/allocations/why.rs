@@ -47,10 +47,16 @@ fn text(
     let name = &table.name;
     let mut words = Vec::new();
     let (mut asked, mut starting) = (0u32, 0u32);
+    let mut unanswered = None;
     let mut waiting: Vec<(Option<&str>, u32)> = Vec::new();
+    let bracketed =
+        |reason: Option<&str>| reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
     for (_, known) in allocations.of_table(name) {
         match &known.state {
-            State::Asked => asked += 1,
+            State::Asked => {
+                asked += 1;
+                unanswered = known.unanswered.as_deref().or(unanswered);
+            }
             State::Waiting { reason, .. } => {
                 let reason = reason.as_deref();
                 match waiting.iter_mut().find(|(known, _)| *known == reason) {
@@ -63,11 +69,11 @@ fn text(
         }
     }
     if asked > 0 {
-        words.push(format!("{asked} {} being asked for", plural(asked)));
+        let why = bracketed(unanswered);
+        words.push(format!("{asked} {} being asked for{why}", plural(asked)));
     }
     for (reason, count) in waiting {
-        let why = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
-        words.push(format!("{count} on order{why}"));
+        words.push(format!("{count} on order{}", bracketed(reason)));
     }
     if starting > 0 {
         words.push(format!("{starting} {} starting", plural(starting)));

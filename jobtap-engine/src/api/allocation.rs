@@ -78,7 +78,7 @@ pub enum AllocationEvent {
         /// Why, in words.
         reason: String,
     },
-    /// It isn't running yet.
+    /// It isn't running yet, or before [`Ordered`](Self::Ordered), the outer job manager doesn't answer.
     Waits {
         /// The allocation.
         id: AllocationId,

@@ -160,7 +160,7 @@ fn manager(setup: &str) -> Result<(), BenchError> {
         }
         daemon.finish_jobs().await;
         // Only the writing of an archive can fail, and none is written.
-        let _ = daemon.shutdown().await;
+        let _ = daemon.shutdown(true).await;
         Ok(())
     })
 }
@@ -210,6 +210,7 @@ impl Played {
             patience: PATIENCE,
             grace: PATIENCE,
             known: Mutex::default(),
+            admission: None,
         };
         Ok(Self::Nodes { nodes: Arc::new(nodes), _child: child })
     }

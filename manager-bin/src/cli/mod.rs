@@ -2,6 +2,7 @@
 //! are in `sets`, and what several commands use is in `common`.
 
 mod accounting;
+mod allocation;
 mod bulksubmit;
 mod cancel;
 mod common;
@@ -142,6 +143,8 @@ enum Command {
     JobExecOverride(exec_override::OverrideArgs),
     /// List resources, drain and undrain nodes
     Resource(resource::ResourceArgs),
+    /// List and release allocations of an elastic instance
+    Allocation(allocation::AllocationArgs),
     /// List and signal the housekeeping of jobs
     Housekeeping(housekeeping::HousekeepingArgs),
     /// Print, replace or change the manager's configuration
@@ -307,6 +310,7 @@ fn run_command(command: Command) -> ExitCode {
         Command::PostJobEvent(args) => post_event::run(args),
         Command::JobExecOverride(args) => exec_override::run(args),
         Command::Resource(args) => resource::run(args),
+        Command::Allocation(args) => allocation::run(args),
         Command::Housekeeping(args) => housekeeping::run(args),
         Command::Config(args) => config::run(args),
         Command::Kvs(args) => kvs::run(args),

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use jobtap_core::allocation::Tables;
 use jobtap_core::engine::{Cred, Level, Request};
 use jobtap_core::suggest::nearest;
 use serde_json::{Value, json};
@@ -17,6 +18,7 @@ use super::linked_plugins::LinkedPlugins;
 use super::place::{self, Step};
 use super::settings::{Settings, SettingsError};
 use super::{ConfigError, Source};
+use crate::allocations::Allocations;
 use crate::daemon::engine::{EngineHandle, answered};
 use crate::daemon::execution::Execution;
 use crate::daemon::log::Log;
@@ -42,6 +44,8 @@ pub(in crate::daemon) struct Configuration {
     pub(in crate::daemon) source: Source,
     pub(in crate::daemon) engine: EngineHandle,
     pub(in crate::daemon) execution: Execution,
+    /// The allocations of an elastic instance.
+    pub(in crate::daemon) allocations: Option<Arc<Allocations>>,
     pub(in crate::daemon) log: Arc<Log>,
     /// The names of all linked plugins.
     pub(in crate::daemon) linked: Vec<&'static str>,
@@ -104,6 +108,10 @@ impl Configuration {
             origin.located(of_the_manager(error), &place)
         })?;
         self.execution.set(settings.kill, settings.output_limit);
+        // The engine has read the tables.
+        if let (Some(allocations), Ok(tables)) = (&self.allocations, Tables::read(&config)) {
+            allocations.configure(tables);
+        }
         let remarks = remarks.iter().map(|remark| origin.text(&remark.text, &remark.place));
         let waiting = waiting(&before, &config, &self.started, origin.missing());
         let mut notes: Vec<String> = remarks.chain(waiting).collect();

@@ -13,6 +13,7 @@ use crate::daemon::audit::{self, AuditError};
 use crate::daemon::log::{RingSizeError, ring_size};
 use crate::daemon::rights::access::{AccessError, AccessSettings};
 use crate::daemon::rights::privacy::PrivateMode;
+use crate::exec::nodes::AllocationAddress;
 use crate::exec::{KillPolicy, KillPolicyError, OutputLimitError, output_limit};
 use crate::store::{StoreSettings, StoreSettingsError};
 
@@ -34,6 +35,9 @@ pub enum SettingsError {
     /// `exec.imp`.
     #[error(transparent)]
     Imp(SettingError),
+    /// One of `[allocation-address]`.
+    #[error(transparent)]
+    AllocationAddress(SettingError),
     /// One of `[access]`.
     #[error(transparent)]
     Access(#[from] AccessError),
@@ -92,6 +96,7 @@ impl Settings {
     ) -> Result<Self, SettingsError> {
         // Only checked here: the manager reads them again when it begins to listen, which it does once.
         HttpSettings::read(config)?;
+        AllocationAddress::read(config).map_err(SettingsError::AllocationAddress)?;
         // Read at the start only, but a configuration that is loaded must serve the next start too.
         resource::check(config)?;
         // Plugins read it, where they need it.
@@ -131,6 +136,7 @@ impl Settings {
             problem(StoreSettings::read(config)),
             problem(HttpSettings::read(config)),
             problem(resource::check_keys(config)),
+            problem(AllocationAddress::read(config).map_err(SettingsError::AllocationAddress)),
         ];
         problems.into_iter().flatten().collect()
     }

@@ -26,7 +26,9 @@ use self::host_limits::HostLimits;
 use self::task_processes::TaskProcesses;
 use super::engine::EngineHandle;
 use super::records::Records;
-use crate::exec::{Account, Executor, JobCommand, KillPolicy, Seen, StartJob, TaskProcess};
+use crate::exec::{
+    Account, Executor, HeldJob, JobCommand, KillPolicy, Seen, StartJob, TaskProcess,
+};
 use crate::rpc::RpcError;
 use crate::rpc::errno::{EHOSTUNREACH, EINVAL, ENOENT};
 use crate::rpc::uri;
@@ -57,6 +59,8 @@ enum Message {
         output_limit: u64,
     },
     Settle,
+    /// What a node holds that has come later.
+    Held(Vec<HeldJob>),
     Close {
         for_good: bool,
         done: Sender<()>,
@@ -139,6 +143,11 @@ impl Execution {
         let _ = self.messages.send(Message::Settle);
     }
 
+    /// Ends those jobs of a node that aren't continued.
+    pub(super) fn held(&self, jobs: Vec<HeldJob>) {
+        let _ = self.messages.send(Message::Held(jobs));
+    }
+
     /// Disconnects from the executor after all earlier commands, and returns when that is done. `for_good` says that no
     /// manager will come back for its jobs.
     pub(super) fn close(&self, for_good: bool) {
@@ -194,8 +203,11 @@ fn serve(inbox: &Inbox, context: &mut ExecutionContext) -> Option<Sender<()>> {
                 context.output_limit = output_limit;
             }
             Message::Settle => {
-                end_strays(context, &started.take().unwrap_or_default());
+                let held = context.executor.held().to_vec();
+                end_strays(context, &held, &started.take().unwrap_or_default());
+                context.executor.settled();
             }
+            Message::Held(jobs) => end_strays(context, &jobs, &[]),
             Message::Close { for_good, done } => {
                 if for_good {
                     // The shepherd kills leftovers of jobs when it exits, so wait for its exit before the state
@@ -277,9 +289,9 @@ fn continue_with(context: &mut ExecutionContext, waiting: &mut Waiting, user: Ui
     }
 }
 
-/// Ends the jobs of the executor that the manager does not start again.
-fn end_strays(context: &ExecutionContext, started: &[JobId]) {
-    for job in context.executor.held() {
+/// Ends the jobs that the executor holds and the manager does not start again.
+fn end_strays(context: &ExecutionContext, held: &[HeldJob], started: &[JobId]) {
+    for job in held {
         if started.contains(&job.id) || will_be_started(&context.records, job.id) {
             continue;
         }

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
+use jobtap_core::allocation::Tables;
 use jobtap_core::engine::{Cred, Engine, HostCheck, Input, Level, NodeRequest, Request, Setup};
 use jobtap_core::job::{JobId, TaskMap, Uid};
 use jobtap_core::resource::Idset;
@@ -14,6 +16,7 @@ use tokio::sync::{Notify, oneshot};
 use super::options::Options;
 use super::restore;
 use super::start_error::StartError;
+use crate::allocations::{Allocations, Surroundings};
 use crate::daemon::Failure;
 use crate::daemon::attributes::{HOSTS_OF_RANKS, JOBID_PATH};
 use crate::daemon::audit::Audit;
@@ -40,13 +43,16 @@ use crate::daemon::watchers::hub::Hub;
 use crate::daemon::watchers::journal::JournalWatchers;
 use crate::daemon::writes;
 use crate::daemon::writes::effects::Effector;
-use crate::exec::nodes::{NodesExecutor, OWN_NODE};
+use crate::exec::nodes::{Guests, Nodes, NodesExecutor, OWN_NODE};
 use crate::exec::{Executor, ExecutorReport, LocalConfig, LocalExecutor, NodeChange};
 use crate::processes::Processes;
 use crate::store::{
     CommitTimes, Committer, EmbeddedStore, GuestFiles, Reserve, SpaceCheck, Store, StoreError,
     StoreSettings,
 };
+
+/// How long the nodes of allocations wait for a manager whose state is there for another one.
+const WAIT_FOR_NEXT: Duration = Duration::from_secs(300);
 
 /// Where the asynchronous work and the processes of plugins run.
 pub(super) struct PluginRuntime {
@@ -82,8 +88,11 @@ pub(super) fn start_threads(
         None => (discover(options)?, None),
     };
     let commands = nodes.as_ref().map(|nodes| Arc::new(NodeCommands::new(nodes.commands(), uri)));
+    let guests = nodes.as_ref().map(NodesExecutor::guests).unwrap_or_default();
     let registry = crate::linked::registry()?;
-    let ranks = inventory.resources.ranks().len();
+    // Those of the tables are there from the start, too.
+    let tables = Tables::read(&options.config)?;
+    let ranks = inventory.resources.ranks().union(&tables.ranks()).len();
     let (size, mapping) = (ranks.to_string(), mapping(ranks, nodes.is_some()).to_pmi());
     let hosts = inventory.resources.nodelist().to_string();
     let plugins = LinkedPlugins::new(&registry, &options.config);
@@ -99,13 +108,21 @@ pub(super) fn start_threads(
     let engine = EngineHandle::new(Arc::clone(&messages));
     let limits = HostLimits::of_this_host(&inventory);
     let setup_for_execution = ExecutionSetup { records: &records, limits: &limits, log: &log };
-    let ranks = match &nodes {
+    let ranks = match &options.nodes {
+        // More can come with a new configuration.
+        Some(nodes) if nodes.is_elastic() => Idset::from(0..=u32::MAX),
         Some(_) => inventory.resources.ranks(),
         None => inventory.local,
     };
     let placed = Placed { nodes, ranks };
     let (execution, ahead) =
         start_execution(options, &engine, setup_for_execution, placed, uri, &settings)?;
+    let allocations = match &options.nodes {
+        Some(nodes) if nodes.is_elastic() => {
+            Some(start_allocations(options, nodes, guests, tables, &engine, &log)?)
+        }
+        _ => None,
+    };
     let hub = Arc::new(Hub::default());
     let journal = Arc::new(JournalWatchers::default());
     let blocking = BlockingThreads::of_this_host(Arc::clone(&log));
@@ -116,6 +133,7 @@ pub(super) fn start_threads(
         journal: Arc::clone(&journal),
         records: records.clone(),
         execution: execution.clone(),
+        allocations: allocations.clone(),
         futures: FutureThreads::new(plugin_runtime.plugins.clone(), Arc::clone(&log))?,
         runtime: plugin_runtime.plugins,
         processes: plugin_runtime.processes,
@@ -149,7 +167,7 @@ pub(super) fn start_threads(
     let thread = boot.run(messages)?;
     let audited = settings.audited;
     let configuration =
-        configuration(options, &engine, &execution, &log, plugins.names(), settings);
+        configuration(options, &engine, &execution, allocations, &log, plugins.names(), settings);
     let attributes = options.attributes.with([
         (HOSTS_OF_RANKS, mapping),
         ("broker.pid", std::process::id().to_string()),
@@ -214,6 +232,7 @@ fn configuration(
     options: &Options,
     engine: &EngineHandle,
     execution: &Execution,
+    allocations: Option<Arc<Allocations>>,
     log: &Arc<Log>,
     linked: Vec<&'static str>,
     settings: Settings,
@@ -226,6 +245,7 @@ fn configuration(
         source: options.source.clone(),
         engine: engine.clone(),
         execution: execution.clone(),
+        allocations,
         log: Arc::clone(log),
         linked,
         started: options.config.clone(),
@@ -357,6 +377,34 @@ fn mapping(ranks: usize, is_spread: bool) -> TaskMap {
     }
 }
 
+/// Starts the thread that deals with the outer job managers of an elastic instance.
+fn start_allocations(
+    options: &Options,
+    nodes: &Arc<Nodes>,
+    guests: Guests,
+    tables: Tables,
+    engine: &EngineHandle,
+    log: &Arc<Log>,
+) -> Result<Arc<Allocations>, StartError> {
+    // Nobody comes for a temporary state.
+    let wait = match options.statedir.is_temporary() {
+        true => nodes.grace,
+        false => WAIT_FOR_NEXT.max(nodes.grace),
+    };
+    let (engine, log) = (engine.clone(), Arc::clone(log));
+    let surroundings = Surroundings {
+        nodes: Arc::clone(nodes),
+        guests,
+        wait,
+        report: Arc::new(move |event| {
+            // A manager that has ended hears no more of them.
+            let _ = engine.input(Input::Allocation(event));
+        }),
+        log: Arc::new(move |level, text| log.write(level, &text)),
+    };
+    Ok(Arc::new(Allocations::start(tables, options.statedir.path(), surroundings)?))
+}
+
 /// Waits for the nodes of an instance of several.
 fn open_nodes(
     options: &Options,
@@ -370,6 +418,8 @@ fn open_nodes(
     let inventory = match &options.given {
         // They have properties, too, and the end of the job can have moved since the nodes were first known.
         Some(_) => Inventory { local: Idset::from(0..=0), ..discover(options)? },
+        // The engine adds those of the tables.
+        None if nodes.is_elastic() => discover(options)?,
         None => resources::of_nodes(&infos, options.end_of_nodes)?,
     };
     Ok(Some((executor, inventory)))
@@ -384,9 +434,11 @@ fn discover(options: &Options) -> Result<Inventory, ResourceError> {
 fn reporting(
     engine: &EngineHandle,
     processes: &TaskProcesses,
+    execution: &Execution,
     log: &Arc<Log>,
 ) -> impl Fn(ExecutorReport) + Send + Sync + use<> {
     let (engine, processes, log) = (engine.clone(), processes.clone(), Arc::clone(log));
+    let execution = execution.clone();
     let owner = Cred { userid: Uid::new(rustix::process::geteuid().as_raw()), owner: true };
     move |report| match report {
         ExecutorReport::Events(all) => drop(engine.inputs(all.into_iter().map(Input::Exec))),
@@ -405,6 +457,7 @@ fn reporting(
             };
             drop(engine.request(owner, Request::Nodes(request)));
         }
+        ExecutorReport::Held(jobs) => execution.held(jobs),
         ExecutorReport::Warning(text) => log.write(Level::Warning, &text),
     }
 }
@@ -422,7 +475,8 @@ fn start_execution(
     settings: &Settings,
 ) -> Result<(Execution, Option<BegunAhead>), StartError> {
     let processes = TaskProcesses::default();
-    let report = reporting(engine, &processes, setup.log);
+    let (execution, inbox) = Execution::new(processes.clone());
+    let report = reporting(engine, &processes, &execution, setup.log);
     let executor: Box<dyn Executor> = match placed.nodes {
         Some(nodes) => {
             nodes.begin(report);
@@ -436,7 +490,6 @@ fn start_execution(
     };
     let begun = executor.held().iter().filter_map(|job| Some((job.id, job.after?)));
     let ahead = executor.takes_jobs_ahead().then(|| begun.collect());
-    let (execution, inbox) = Execution::new(processes);
     let parts = execution::ExecutionContext {
         executor,
         records: setup.records.clone(),

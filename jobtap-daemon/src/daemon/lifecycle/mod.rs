@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use jobtap_core::allocation::Tables;
 use jobtap_core::engine::{Cred, Level, NodeRequest, RaisedException, Request};
 use jobtap_core::job::{State, StateSet};
 use jobtap_core::queue::Target;
@@ -46,6 +47,9 @@ const IDLE_POLL: Duration = Duration::from_millis(20);
 /// How long the engine and the store may take to end.
 const LONGEST_END: Duration = Duration::from_secs(20);
 
+/// How long it may take until all allocations are given back.
+const GIVING_BACK: Duration = Duration::from_secs(20);
+
 /// How many turns of the runtime the last responses get in which to be written to their sockets. Bounded, since a
 /// client that doesn't read must not delay the end of the manager.
 const LAST_WORDS: usize = 64;
@@ -75,7 +79,11 @@ impl Daemon {
         let uri = uri::of_path(&options.socket);
         let open_files = OpenFiles::of_this_process();
         let room = match &options.nodes {
-            Some(nodes) => open_files.connections_beside(nodes.size),
+            Some(nodes) => {
+                let tables = Tables::read(&options.config)?;
+                let more = u32::try_from(tables.ranks().len()).unwrap_or(u32::MAX);
+                open_files.connections_beside(nodes.size.saturating_add(more))
+            }
             None => open_files.connections(),
         };
         let (failure, failed) = Failure::new();
@@ -226,13 +234,16 @@ impl Daemon {
         Self::start(options)
     }
 
-    /// Ends the manager: requests that were accepted are made durable, then everything is stopped.
+    /// Ends the manager: requests that were accepted are made durable, then everything is stopped. With `gives_back`, all
+    /// allocations of an elastic instance end; without, they are there for the next manager.
     ///
     /// # Errors
     /// The archive of [`Options::dump`] cannot be written.
-    pub async fn shutdown(self) -> Result<(), ArchiveError> {
+    pub async fn shutdown(self, gives_back: bool) -> Result<(), ArchiveError> {
         // The nodes of an instance end with it, and no manager comes back for their jobs.
-        let for_good = self.options.statedir.is_temporary() || self.options.nodes.is_some();
+        let nodes = self.options.nodes.as_ref();
+        let nodes_end = nodes.is_some_and(|nodes| gives_back || !nodes.is_elastic());
+        let for_good = self.options.statedir.is_temporary() || nodes_end;
         let (options, parts) = self.stop(for_good).await;
         let Some(file) = parts.shutdown.dump().or(options.dump) else {
             return Ok(());
@@ -268,6 +279,9 @@ impl Daemon {
         for task in [server, requests].into_iter().chain(http) {
             task.abort();
             let _ = task.await;
+        }
+        if let Some(allocations) = parts.configuration.allocations.as_ref().filter(|_| for_good) {
+            allocations.end_all(GIVING_BACK).await;
         }
         parts.execution.close(for_good);
         (options, parts)

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use jobtap_core::allocation::TableError;
 use jobtap_core::engine::AllocationLogError;
 use serde_json::Value;
 
@@ -41,6 +42,9 @@ pub enum StartError {
     /// The executor cannot be started.
     #[error(transparent)]
     Exec(#[from] ExecError),
+    /// The tables `[[allocation]]` can't be used.
+    #[error(transparent)]
+    Tables(#[from] TableError),
     /// The nodes of the instance can't be used.
     #[error(transparent)]
     Nodes(#[from] NodesError),
@@ -76,7 +80,7 @@ impl StartError {
     pub(super) fn at(self, source: &Source, config: &Value) -> Self {
         let place = match &self {
             Self::Settings(error) => error.place(config),
-            Self::Resources(_) | Self::Engine(_) | Self::Http(_) => {
+            Self::Resources(_) | Self::Engine(_) | Self::Tables(_) | Self::Http(_) => {
                 place::locate(&self.to_string(), config)
             }
             _ => return self,

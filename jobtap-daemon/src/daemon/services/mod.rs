@@ -4,6 +4,7 @@
 //! what the audit log will record. The result is an [`Admitted`], which knows its handler. A handler is an
 //! implementation of [`Handle`] for the type of a request; each file here has the handlers of one family of services.
 
+mod allocation;
 mod attr;
 mod changes;
 mod config;

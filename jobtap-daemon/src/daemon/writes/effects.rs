@@ -9,6 +9,7 @@ use jobtap_core::host::BlockingCommand;
 use jobtap_core::job::JobId;
 
 use super::resubmit;
+use crate::allocations::Allocations;
 use crate::daemon::engine::{After, EngineHandle};
 use crate::daemon::execution::Execution;
 use crate::daemon::failure::Failure;
@@ -33,6 +34,8 @@ pub(in crate::daemon) struct Effector {
     pub records: Records,
     /// The executor.
     pub execution: Execution,
+    /// The allocations of an elastic instance.
+    pub allocations: Option<Arc<Allocations>>,
     /// The runtime on which users are looked up.
     pub runtime: tokio::runtime::Handle,
     /// The threads for the futures of plugins.
@@ -82,7 +85,12 @@ impl Effector {
             }
             Effect::Announce { id, entry } => self.journal.publish(id, None, &entry),
             Effect::Exec(command) => commands.push(command),
-            Effect::Allocation(_) => {}
+            Effect::Allocation(command) => {
+                // Without them, as for an inspection, nothing is ordered.
+                if let Some(allocations) = &self.allocations {
+                    allocations.command(command);
+                }
+            }
             Effect::Timer { id, at } => self.engine.set_timer(id, at),
             Effect::LookUp { user } => {
                 let engine = self.engine.clone();

@@ -9,13 +9,16 @@ use std::net::{IpAddr, TcpListener as StdTcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, Join, ReadHalf, WriteHalf, join};
+use tokio::io::{
+    AsyncBufRead, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, Join, ReadHalf, WriteHalf, join,
+};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{Sender, UnboundedReceiver, unbounded_channel};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
+use super::admission::{Admission, Pass};
 use super::message::{Connection, Message, next_number, other_program};
 use super::relay;
 use super::wire::{self, Frame, FromNode, NodeInfo, ToNode, VERSION, node_line};
@@ -29,14 +32,18 @@ const JOINING: Duration = Duration::from_secs(10);
 /// that one host can't keep the nodes on others from connecting.
 pub(super) const MOST_OF_ADDRESS: usize = 64;
 
+/// Why a node without a valid pass is refused.
+const NOT_ADMITTED: &str = "its allocation is over";
+
 /// A stream of bytes to a node.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + 'static {}
 impl<T: AsyncRead + AsyncWrite + Send + 'static> Stream for T {}
 
-/// Accepts connections for as long as the hub runs.
+/// Accepts connections for as long as the hub runs. With an `admission`, each has to show a pass.
 pub(super) async fn accept(
     listener: StdTcpListener,
     tls: TlsAcceptor,
+    admission: Option<Admission>,
     inbox: Sender<Message>,
     socket: std::path::PathBuf,
 ) -> std::io::Result<()> {
@@ -57,10 +64,11 @@ pub(super) async fn accept(
         };
         let Some(of_address) = Stranger::admit(&by_address, from.ip()) else { continue };
         let (tls, inbox, socket) = (tls.clone(), inbox.clone(), socket.clone());
+        let admission = admission.clone();
         tokio::spawn(async move {
             let greeted = async {
                 stream.set_nodelay(true).ok()?;
-                introduce(tls.accept(stream).await.ok()?).await
+                introduce(tls.accept(stream).await.ok()?, admission.as_ref()).await
             };
             let greeted = timeout(JOINING, greeted).await;
             drop((place, of_address));
@@ -114,7 +122,16 @@ impl Drop for Stranger {
 
 /// Serves a connection within this process.
 pub(super) async fn serve_own(stream: impl Stream, inbox: Sender<Message>) {
-    if let Some(Introduced::Node(node)) = introduce(stream).await {
+    serve_node(stream, inbox, None).await;
+}
+
+/// Serves a node's connection. With an `admission`, it has to show a pass.
+pub(super) async fn serve_node(
+    stream: impl Stream,
+    inbox: Sender<Message>,
+    admission: Option<&Admission>,
+) {
+    if let Some(Introduced::Node(node)) = introduce(stream, admission).await {
         serve(node, inbox).await;
     }
 }
@@ -138,13 +155,27 @@ struct Introduction<S> {
     node: NodeInfo,
     /// By how many seconds its clock is ahead of this host's.
     ahead: f64,
+    pass: Option<Pass>,
 }
 
-/// Reads the first line. `None` if it isn't that of a node that this program can work with.
-async fn introduce<S: Stream>(stream: S) -> Option<Introduced<S>> {
+/// Reads the first line, and the pass before it if one is demanded. `None` if it isn't that of a node that this program
+/// can work with.
+async fn introduce<S: Stream>(stream: S, admission: Option<&Admission>) -> Option<Introduced<S>> {
     let (read, mut write) = tokio::io::split(stream);
     let mut read = BufReader::new(read);
-    let Ok(Some(Frame::Node(line))) = wire::read_first(&mut read).await else { return None };
+    let pass = match admission {
+        Some(admission) => match serde_json::from_slice(&first_line(&mut read).await?).ok()? {
+            FromNode::Pass(pass) if admission.admits(&pass) => Some(pass),
+            _ => {
+                let reason = NOT_ADMITTED.to_owned();
+                let _ = write.write_all(&node_line(&ToNode::Refused { reason })).await;
+                let _ = write.flush().await;
+                return None;
+            }
+        },
+        None => None,
+    };
+    let line = first_line(&mut read).await?;
     let (version, node, ahead) = match serde_json::from_slice(&line) {
         Ok(FromNode::Join { version, node, time }) => (version, node, time - now().as_secs()),
         // A client is one of a node that has joined, so its version fits.
@@ -160,30 +191,36 @@ async fn introduce<S: Stream>(stream: S) -> Option<Introduced<S>> {
         let _ = write.flush().await;
         return None;
     }
-    Some(Introduced::Node(Introduction { read, write, node, ahead }))
+    Some(Introduced::Node(Introduction { read, write, node, ahead, pass }))
+}
+
+async fn first_line(read: &mut (impl AsyncBufRead + Unpin)) -> Option<Vec<u8>> {
+    match wire::read_first(read).await {
+        Ok(Some(Frame::Node(line))) => Some(line),
+        _ => None,
+    }
 }
 
 async fn serve<S: Stream>(introduced: Introduction<S>, inbox: Sender<Message>) {
-    let Introduction { read, write, node, ahead } = introduced;
+    let Introduction { read, write, node, ahead, pass } = introduced;
     let (outbox, lines) = unbounded_channel();
-    let rank = node.rank;
     let number = next_number();
     let reading = inbox.clone();
     // The hub starts the reader by its answer: what it reads must come after the joining.
-    let (begin, begun) = tokio::sync::oneshot::channel::<()>();
+    let (begin, begun) = tokio::sync::oneshot::channel::<u32>();
     let reader = tokio::spawn(async move {
-        if begun.await.is_ok() {
+        if let Ok(rank) = begun.await {
             read_all(read, rank, number, &reading).await;
         }
-        let _ = reading.send(Message::Left { rank, number }).await;
+        let _ = reading.send(Message::Left { number }).await;
     });
     let connection = Connection { outbox, reader: reader.abort_handle() };
-    let joined = Message::Joined { number, node, ahead, connection, begin };
+    let joined = Message::Joined { number, node, ahead, pass, connection, begin };
     if inbox.send(joined).await.is_ok() {
         write_all(write, lines).await;
         // The hub learns from the reader that the connection has ended, unless the hub has ended it.
         reader.abort();
-        let _ = inbox.send(Message::Left { rank, number }).await;
+        let _ = inbox.send(Message::Left { number }).await;
     }
 }
 

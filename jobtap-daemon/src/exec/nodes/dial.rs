@@ -6,13 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::pki_types::ServerName;
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::admission::Pass;
 use super::identity::{Identity, IdentityError};
+use super::wire::{FromNode, node_line};
 
 /// How long the manager's host may take to answer.
 const REACHING: Duration = Duration::from_secs(5);
@@ -23,15 +26,21 @@ pub(super) struct Manager {
     pub(super) address: SocketAddr,
     pub(super) connector: TlsConnector,
     pub(super) name: ServerName<'static>,
+    /// What is shown on each connection to the manager of an elastic instance.
+    pass: Option<Pass>,
     /// Ends the connections for commands and clients: a host that vanishes closes none.
     vanished: Arc<Notify>,
 }
 
 impl Manager {
-    /// That of an instance, at this address.
-    pub(super) fn new(address: SocketAddr, identity: &Identity) -> Result<Self, IdentityError> {
+    /// That of an instance, at this address. A node of an allocation has a pass.
+    pub(super) fn new(
+        address: SocketAddr,
+        identity: &Identity,
+        pass: Option<Pass>,
+    ) -> Result<Self, IdentityError> {
         let (connector, name) = identity.connector()?;
-        Ok(Self { address, connector, name, vanished: Arc::default() })
+        Ok(Self { address, connector, name, pass, vanished: Arc::default() })
     }
 
     /// Makes a connection.
@@ -47,7 +56,11 @@ impl Manager {
     /// Makes sure of both ends.
     pub(super) async fn greet(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         stream.set_nodelay(true)?;
-        self.connector.connect(self.name.clone(), stream).await
+        let mut stream = self.connector.connect(self.name.clone(), stream).await?;
+        if let Some(pass) = &self.pass {
+            stream.write_all(&node_line(&FromNode::Pass(pass.clone()))).await?;
+        }
+        Ok(stream)
     }
 
     /// Does this work until it is done, or the manager [has vanished](Self::note_vanished).

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Sender as StdSender;
 use std::time::Duration;
 
-use jobtap_core::engine::ExecEvent;
 use jobtap_core::engine::parts::{Begin, Parts};
+use jobtap_core::engine::{AllocationId, ExecEvent};
 use jobtap_core::eventlog::EventEntry;
 use jobtap_core::host::{PluginKey, ProcessCommand};
 use jobtap_core::job::JobId;
@@ -19,11 +19,15 @@ use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use super::admission::{Admission, Pass};
 use super::commands::{self, Asked as AskedCommand, Commands};
 use super::inputs::Inputs;
 use super::message::{Connection, Message, other_program};
+use super::notice::{Notice, Notify};
 use super::outputs::Outputs;
+use super::places::{Expected, NoPlace, Places};
 use super::plugin_processes::{Ordered, refuse};
+use super::renumber::renumber;
 use super::wire::{Frame, FromNode, NodeInfo, ToNode, node_line, to_shepherd};
 use crate::exec::local::OpenJob;
 use crate::exec::protocol::{
@@ -44,6 +48,9 @@ const PATROL: Duration = Duration::from_secs(1);
 /// The difference between the clocks of two hosts that is worth a warning, in seconds. Events have times, which people
 /// compare.
 const CLOCKS_DIFFER: f64 = 5.0;
+
+/// How long the engine may take to end a job whose nodes are gone.
+const ORPHAN: Duration = Duration::from_secs(5);
 
 /// How long the release of a part waits for that of the job.
 const RELEASE: Duration = Duration::from_secs(1);
@@ -84,6 +91,14 @@ pub(super) enum Request {
     Process(PluginKey, ProcessCommand),
     /// A command of a client.
     Run(Box<AskedCommand>),
+    /// Say what happens to the nodes of allocations from now on.
+    Notify(Notify),
+    /// The nodes of an allocation may join.
+    Expect(AllocationId, Expected),
+    /// End the nodes of an allocation, which holds no job any more.
+    Dismiss(AllocationId),
+    /// An allocation is over, with all that its nodes had.
+    Forget(AllocationId),
     /// Let all shepherds exit as soon as they hold no job.
     Shutdown {
         done: StdSender<()>,
@@ -103,6 +118,20 @@ pub(super) enum Joining {
     /// A node that can't be one of this instance's.
     Refused(String),
     Complete(Complete),
+}
+
+/// Why a node can't join.
+struct Refusal {
+    reason: String,
+    /// Whether the others of its allocation are of no use either.
+    is_of_all: bool,
+}
+
+impl From<NoPlace> for Refusal {
+    fn from(no_place: NoPlace) -> Self {
+        let is_of_all = matches!(no_place, NoPlace::TooSmall { .. });
+        Self { reason: no_place.to_string(), is_of_all }
+    }
 }
 
 /// What nodes have to fit, or are given in its place.
@@ -135,11 +164,26 @@ pub(super) struct Hub {
     asked: BTreeMap<JobId, Asked>,
     /// Commands of clients.
     commands: Commands,
+    /// The places of the nodes of allocations, and who may take them.
+    places: Places,
+    admission: Option<Admission>,
+    /// The allocations whose nodes have been told to end.
+    dismissed: BTreeSet<AllocationId>,
+    /// Jobs with parts on nodes whose allocation is over. The engine ends these jobs by a reason of their own, which has to
+    /// come before the ends of their parts.
+    orphans: BTreeMap<JobId, Orphan>,
+    notify: Option<Notify>,
     report: Option<Report>,
     reports: Vec<ExecEvent>,
     joining: Option<StdSender<Joining>>,
     /// Who waits for the end of all shepherds.
     shutdown: Option<StdSender<()>>,
+}
+
+/// Parts of a job whose nodes are gone.
+struct Orphan {
+    since: Instant,
+    ranks: BTreeSet<u32>,
 }
 
 /// The parts of a job that are to be started when its first node has begun.
@@ -292,6 +336,7 @@ impl Hub {
         grace: Duration,
         (inputs, outputs): (Inputs, Outputs),
         known: &[NodeInfo],
+        admission: Option<Admission>,
         joining: StdSender<Joining>,
     ) -> Self {
         let away = |info: &NodeInfo| (info.rank, Node::new(info.clone(), Link::Away));
@@ -310,6 +355,11 @@ impl Hub {
             exchanges: BTreeMap::new(),
             asked: BTreeMap::new(),
             commands: Commands::new(OpenFiles::of_this_process()),
+            places: Places::default(),
+            admission,
+            dismissed: BTreeSet::new(),
+            orphans: BTreeMap::new(),
+            notify: None,
             report: None,
             reports: Vec::new(),
             joining: Some(joining),
@@ -377,6 +427,88 @@ impl Hub {
         }
     }
 
+    /// The nodes of an allocation may join. Those that have joined an earlier manager are away until they are back.
+    fn expect(&mut self, id: AllocationId, expected: Expected) {
+        let program = self.own.program.clone();
+        for (rank, host) in &expected.joined {
+            let info = NodeInfo {
+                rank: *rank,
+                host: host.clone(),
+                cores: Idset::new(),
+                gpus: Idset::new(),
+                program: program.clone(),
+                uri: None,
+            };
+            self.nodes.entry(*rank).or_insert_with(|| Node::new(info, Link::Away));
+        }
+        self.places.expect(id, expected);
+        if let Some(admission) = &self.admission {
+            admission.open(id);
+        }
+    }
+
+    /// Ends the nodes of an allocation.
+    fn dismiss(&mut self, id: AllocationId) {
+        self.dismissed.insert(id);
+        for rank in self.places.joined(id).iter() {
+            if let Some(node) = self.nodes.get_mut(&rank) {
+                node.end();
+            }
+        }
+        self.note_empty(id);
+    }
+
+    /// Says so if no node of a dismissed allocation is connected any more.
+    fn note_empty(&self, id: AllocationId) {
+        let is_there = |rank: u32| {
+            self.nodes.get(&rank).is_some_and(|node| matches!(node.link, Link::Connected { .. }))
+        };
+        if self.dismissed.contains(&id) && !self.places.joined(id).iter().any(is_there) {
+            self.notice(Notice::Empty { id });
+        }
+    }
+
+    /// Ends what is left of an allocation. Its ranks are free for the nodes of others.
+    fn forget(&mut self, id: AllocationId) {
+        if let Some(admission) = &self.admission {
+            admission.close(id);
+        }
+        for rank in self.places.joined(id).iter() {
+            if let Some(node) = self.nodes.get(&rank) {
+                node.end();
+                self.orphan(rank);
+                self.lose_rest(rank, "its allocation is over");
+                self.nodes.remove(&rank);
+            }
+        }
+        self.places.forget(id);
+        self.dismissed.remove(&id);
+    }
+
+    /// Notes that the parts of jobs on a node are gone.
+    fn orphan(&mut self, rank: u32) {
+        for id in self.parts.jobs_on(rank) {
+            let none = || Orphan { since: Instant::now(), ranks: BTreeSet::new() };
+            self.orphans.entry(id).or_insert_with(none).ranks.insert(rank);
+        }
+    }
+
+    /// Reports the end of the parts of a job whose nodes are gone.
+    fn lose_orphans(&mut self, id: JobId) {
+        let Some(orphan) = self.orphans.remove(&id) else { return };
+        for rank in orphan.ranks {
+            let reports = self.parts.lose_part(rank, id);
+            self.reports.extend(reports);
+            self.start_followers(rank, id);
+        }
+    }
+
+    fn notice(&self, notice: Notice) {
+        if let Some(notify) = &self.notify {
+            notify(notice);
+        }
+    }
+
     fn tell(&self, report: ExecutorReport) {
         if let Some(to) = &self.report {
             to(report);
@@ -391,6 +523,10 @@ impl Hub {
             Request::Command(command) => self.command(command),
             Request::Process(plugin, command) => self.process(plugin, command),
             Request::Run(asked) => self.run_command(*asked),
+            Request::Notify(notify) => self.notify = Some(notify),
+            Request::Expect(id, expected) => self.expect(id, expected),
+            Request::Dismiss(id) => self.dismiss(id),
+            Request::Forget(id) => self.forget(id),
             Request::Shutdown { done } => {
                 self.nodes.values().for_each(Node::end);
                 self.shutdown = Some(done);
@@ -548,6 +684,9 @@ impl Hub {
     fn start_part(&mut self, rank: u32, mut job: StartJob) {
         let id = job.id;
         if let Some(node) = self.nodes.get(&rank) {
+            if self.places.of_rank(rank).is_some() {
+                renumber(&mut job.resources, &node.info);
+            }
             node.name_manager(job.env.iter_mut().map(|(_, value)| value), &self.own.uri);
         }
         let request = ShepherdRequest::Start(Box::new(job));
@@ -600,6 +739,9 @@ impl Hub {
         let is_cancel = matches!(command, JobCommand::Cancel { .. });
         let Ok(line) = encode(&ShepherdRequest::Job(command)) else { return };
         let mut full = Vec::new();
+        if is_cancel || is_ack {
+            self.lose_orphans(id);
+        }
         if is_cancel && let Some(followers) = self.followers.get_mut(&id) {
             followers.cancel.get_or_insert_with(|| line.clone());
         }
@@ -653,8 +795,8 @@ impl Hub {
 
     fn handle(&mut self, message: Message) {
         match message {
-            Message::Joined { number, node, ahead, connection, begin } => {
-                self.joined(number, node, connection, begin);
+            Message::Joined { number, node, ahead, pass, connection, begin } => {
+                self.joined(number, node, pass, connection, begin);
                 self.note_clock(number, ahead);
             }
             Message::Frame { rank, number, frame } => {
@@ -671,8 +813,9 @@ impl Hub {
                 }
             }
             Message::Command { number, channel } => self.commands.begin(number, channel),
-            Message::Left { rank, number } => {
-                if self.nodes.get(&rank).is_some_and(|node| node.is_connected(number)) {
+            Message::Left { number } => {
+                let left = self.nodes.iter().find(|(_, node)| node.is_connected(number));
+                if let Some(rank) = left.map(|(rank, _)| *rank) {
                     self.cut(rank);
                 }
             }
@@ -682,31 +825,35 @@ impl Hub {
     fn joined(
         &mut self,
         number: u64,
-        info: NodeInfo,
+        mut info: NodeInfo,
+        pass: Option<Pass>,
         connection: Connection,
-        begin: oneshot::Sender<()>,
+        begin: oneshot::Sender<u32>,
     ) {
-        let rank = info.rank;
-        let refusal = match self.nodes.get(&rank) {
-            _ if info.program != self.own.program => Some(other_program(&info.program)),
-            _ if rank >= self.size => Some(format!("the instance has no rank {rank}")),
-            Some(known) if known.info.host != info.host => {
-                let (here, there) = (&known.info.host, &info.host);
-                Some(format!("rank {rank} is {here}, not {there}"))
+        let placed = match &pass {
+            _ if info.program != self.own.program => {
+                Err(Refusal { reason: other_program(&info.program), is_of_all: true })
             }
-            None => self.other_on(&info.host).map(|other| {
-                let host = &info.host;
-                format!(
-                    "ranks {other} and {rank} are both on {host}: start one process on each node"
-                )
-            }),
-            Some(_) => None,
+            Some(pass) => self.places.give(pass, &info).map_err(Refusal::from),
+            None => self.refusal(&info).map_or(Ok((info.rank, true)), Err),
         };
-        if let Some(reason) = refusal {
-            let _ = connection.outbox.send(node_line(&ToNode::Refused { reason: reason.clone() }));
-            self.tell_joining(Joining::Refused(reason));
-            return;
-        }
+        let (rank, is_known) = match placed {
+            Ok(placed) => placed,
+            Err(Refusal { reason, is_of_all }) => {
+                let refused = node_line(&ToNode::Refused { reason: reason.clone() });
+                let _ = connection.outbox.send(refused);
+                match pass {
+                    Some(Pass { allocation: id, .. }) if is_of_all => {
+                        self.notice(Notice::Refused { id, reason });
+                    }
+                    Some(_) => self.tell(ExecutorReport::Warning(reason)),
+                    None => self.tell_joining(Joining::Refused(reason)),
+                }
+                return;
+            }
+        };
+        info.rank = rank;
+        let host = info.host.clone();
         if self.nodes.get(&rank).is_some_and(|node| matches!(node.link, Link::Connected { .. })) {
             // It has noticed the end of its last connection first. It is there, so that an instance that ends waits for it.
             self.disconnect(rank, Link::Away);
@@ -728,13 +875,38 @@ impl Hub {
         node.send(node_line(&ToNode::Welcome));
         node.request(&ShepherdRequest::Hello { version: VERSION });
         node.request(&ShepherdRequest::List);
-        let _ = begin.send(());
-        if self.shutdown.is_some() {
+        let _ = begin.send(rank);
+        let is_dismissed =
+            pass.as_ref().is_some_and(|pass| self.dismissed.contains(&pass.allocation));
+        if self.shutdown.is_some() || is_dismissed {
             node.end();
         }
         if was_lost {
             self.tell(ExecutorReport::Node { rank, change: NodeChange::Back });
         }
+        if let Some(Pass { allocation: id, ends_at, .. }) = pass.filter(|_| !is_known) {
+            self.notice(Notice::Joined { id, rank, host, ends_at });
+        }
+    }
+
+    /// Why a node of a step can't be one of this instance's.
+    fn refusal(&self, info: &NodeInfo) -> Option<Refusal> {
+        let rank = info.rank;
+        let reason = match self.nodes.get(&rank) {
+            _ if rank >= self.size => Some(format!("the instance has no rank {rank}")),
+            Some(known) if known.info.host != info.host => {
+                let (here, there) = (&known.info.host, &info.host);
+                Some(format!("rank {rank} is {here}, not {there}"))
+            }
+            None => self.other_on(&info.host).map(|other| {
+                let host = &info.host;
+                format!(
+                    "ranks {other} and {rank} are both on {host}: start one process on each node"
+                )
+            }),
+            Some(_) => None,
+        };
+        reason.map(|reason| Refusal { reason, is_of_all: true })
     }
 
     /// Notes by how many seconds the clock of the node that has joined on this connection is ahead.
@@ -763,6 +935,11 @@ impl Hub {
     }
 
     fn take_line(&mut self, rank: u32, line: &[u8]) {
+        let is_dismissed = |id: AllocationId| self.dismissed.contains(&id);
+        if !self.dismissed.is_empty() && self.places.of_rank(rank).is_some_and(is_dismissed) {
+            // What becomes of its jobs follows from the end of the allocation.
+            return;
+        }
         match decode_message(line) {
             Ok(ShepherdMessage::Event(event)) => self.take_event(rank, event),
             Ok(ShepherdMessage::Tasks { id, tasks }) => {
@@ -873,6 +1050,10 @@ impl Hub {
             node.held = Some(jobs.clone());
             self.tell_joining(Joining::Joined(rank));
             self.complete();
+            if self.places.of_rank(rank).is_some() && !jobs.is_empty() {
+                // The manager has begun without them.
+                self.tell(ExecutorReport::Held(jobs.clone()));
+            }
         }
         let Some(node) = self.nodes.get_mut(&rank) else { return };
         node.processes.resume().into_iter().for_each(|line| node.send(line));
@@ -920,8 +1101,9 @@ impl Hub {
 
     /// Tells who waits for it that all nodes have joined.
     fn complete(&mut self) {
-        let joined = self.nodes.values().filter(|node| node.held.is_some()).count();
-        if u32::try_from(joined) != Ok(self.size) {
+        let size = self.size;
+        let joined = self.nodes.range(..size).filter(|(_, node)| node.held.is_some()).count();
+        if self.joining.is_none() || u32::try_from(joined) != Ok(size) {
             return;
         }
         let nodes = self.nodes.values().map(|node| node.info.clone()).collect();
@@ -962,16 +1144,32 @@ impl Hub {
                 }
             }
             Ok(FromNode::Pong) => {}
-            Ok(FromNode::Join { .. } | FromNode::Client { .. } | FromNode::Command { .. })
+            Ok(FromNode::Leaving) => {
+                if let Some(id) = self.places.of_rank(rank) {
+                    self.notice(Notice::Cut { id });
+                }
+            }
+            Ok(
+                FromNode::Pass(_)
+                | FromNode::Join { .. }
+                | FromNode::Client { .. }
+                | FromNode::Command { .. },
+            )
             | Err(_) => self.cut(rank),
         }
     }
 
     /// Handles the end of a node's connection.
     fn cut(&mut self, rank: u32) {
-        // A node that has been told that the instance ends doesn't come back.
-        let link = if self.shutdown.is_some() { Link::Lost } else { Link::Away };
-        self.disconnect(rank, link);
+        let allocation = self.places.of_rank(rank);
+        let is_dismissed = allocation.is_some_and(|id| self.dismissed.contains(&id));
+        // A node that has been told that the instance ends, or its allocation, doesn't come back.
+        let is_over = self.shutdown.is_some() || is_dismissed;
+        self.disconnect(rank, if is_over { Link::Lost } else { Link::Away });
+        if let Some(id) = allocation {
+            self.notice(Notice::Cut { id });
+            self.note_empty(id);
+        }
         self.note_end();
     }
 
@@ -1020,6 +1218,11 @@ impl Hub {
         silent.into_iter().for_each(|rank| self.cut(rank));
         self.commands.patrol();
         self.report_released();
+        let late = |orphan: &Orphan| orphan.since.elapsed() > ORPHAN;
+        let late = self.orphans.iter().filter(|(_, orphan)| late(orphan));
+        for id in late.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.lose_orphans(id);
+        }
         // While the instance starts, no node is lost: the thread that waits for them reports those that are missing.
         if self.report.is_some() && self.shutdown.is_none() {
             lost.into_iter().for_each(|rank| self.lose(rank));
@@ -1027,23 +1230,37 @@ impl Hub {
     }
 
     fn lose(&mut self, rank: u32) {
+        let reason = format!("no connection for {} s", self.grace.as_secs());
+        // First, so that the jobs end by this reason.
+        self.flush();
+        let lost = NodeChange::Lost { reason: reason.clone() };
+        self.tell(ExecutorReport::Node { rank, change: lost });
+        self.lose_rest(rank, &reason);
+        let Some(id) = self.places.of_rank(rank) else {
+            let led = self.followers.iter().filter(|(_, followers)| followers.leader == rank);
+            let led: Vec<JobId> = led.map(|(id, _)| *id).collect();
+            led.into_iter().for_each(|id| self.start_followers(rank, id));
+            let reports = self.parts.lose(rank);
+            return self.reports.extend(reports);
+        };
+        self.orphan(rank);
+        let is_lost =
+            |rank: u32| self.nodes.get(&rank).is_some_and(|node| matches!(node.link, Link::Lost));
+        if self.places.ranks(id).iter().all(is_lost) {
+            self.notice(Notice::Lost { id, reason });
+        }
+    }
+
+    /// Gives up what a node has besides its parts of jobs.
+    fn lose_rest(&mut self, rank: u32, reason: &str) {
         let Some(node) = self.nodes.get_mut(&rank) else { return };
         node.link = Link::Lost;
         node.open.clear();
         node.queued.clear();
         // What it still has when it is back is ended, and not continued.
         node.held = Some(Vec::new());
-        let reason = format!("no connection for {} s", self.grace.as_secs());
         node.processes.lose(&format!("rank {rank} ({}) is lost: {reason}", node.info.host));
         self.commands.lose(rank);
-        // First, so that the jobs end by this reason.
-        self.flush();
-        self.tell(ExecutorReport::Node { rank, change: NodeChange::Lost { reason } });
-        let led = self.followers.iter().filter(|(_, followers)| followers.leader == rank);
-        let led: Vec<JobId> = led.map(|(id, _)| *id).collect();
-        led.into_iter().for_each(|id| self.start_followers(rank, id));
-        let reports = self.parts.lose(rank);
-        self.reports.extend(reports);
     }
 }
 

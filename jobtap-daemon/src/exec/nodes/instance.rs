@@ -6,9 +6,12 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use jobtap_core::engine::AllocationId;
 use jobtap_core::resource::Idset;
 
+use super::admission::Admission;
 use super::identity::{Identity, IdentityError};
+use super::invitation::Invitation;
 use super::wire::NodeInfo;
 
 /// The nodes of an instance, as its manager expects them.
@@ -28,9 +31,24 @@ pub struct Nodes {
     pub grace: Duration,
     /// All nodes, once they have joined. A manager that is restarted goes on without those that don't join again.
     pub known: Mutex<Vec<NodeInfo>>,
+    /// Who may join beyond these: the nodes of allocations, if the instance is elastic.
+    pub admission: Option<Admission>,
 }
 
 impl Nodes {
+    /// The name of an allocation of an elastic instance in the outer job manager.
+    pub fn name_of(&self, id: AllocationId) -> String {
+        self.admission.as_ref().map(|admission| admission.name(id)).unwrap_or_default()
+    }
+
+    /// What the nodes of an allocation need to join this elastic instance. They wait so long for a manager that is gone.
+    pub fn invitation(&self, id: AllocationId, wait: Duration) -> String {
+        let (Some(admission), Ok(address)) = (&self.admission, self.listener.local_addr()) else {
+            return String::new();
+        };
+        Invitation::new(address, &self.identity, admission, id, wait).encode()
+    }
+
     pub(super) fn known(&self) -> MutexGuard<'_, Vec<NodeInfo>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -7,6 +7,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
+use super::admission::Pass;
 use super::commands::Channel;
 use super::wire::{Frame, NodeInfo};
 
@@ -32,21 +33,23 @@ pub(super) fn next_number() -> u64 {
 
 /// What comes from nodes.
 pub(super) enum Message {
-    /// A node has connected. The connection is read once `begin` is sent.
+    /// A node has connected. The connection is read once `begin` is sent, with the rank that the node has.
     Joined {
         number: u64,
         node: NodeInfo,
         /// By how many seconds its clock is ahead of this host's.
         ahead: f64,
+        /// What a node of an allocation has shown.
+        pass: Option<Pass>,
         connection: Connection,
-        begin: oneshot::Sender<()>,
+        begin: oneshot::Sender<u32>,
     },
     /// A line of a node.
     Frame { rank: u32, number: u64, frame: Frame },
     /// A node has connected for a command.
     Command { number: u64, channel: Pin<Box<dyn Channel>> },
     /// A connection has ended.
-    Left { rank: u32, number: u64 },
+    Left { number: u64 },
 }
 
 /// Why a node with another program is refused.

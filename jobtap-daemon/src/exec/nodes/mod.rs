@@ -8,6 +8,11 @@
 //! | `identity` | who belongs to the instance |
 //! | `wire` | the lines on a channel |
 //! | `instance` | what the manager expects of the nodes |
+//! | `admission`, `invitation`, `places` | nodes of allocations on demand: who may join, by what, and with which rank |
+//! | `elastic` | the manager that starts without them |
+//! | `leaving` | a node that is told to end |
+//! | `notice` | what the hub says about them |
+//! | `renumber` | their cores and GPUs, as they are numbered there |
 //! | `message` | what the hub learns from connections |
 //! | `channel`, `dial` | the manager's and the node's side of a connection |
 //! | `outputs`, `inputs` | the output of jobs, collected from the nodes; the input that clients send to them |
@@ -22,20 +27,27 @@
 //! The manager's own node is served as the others are, over a connection within the process.
 
 mod absence;
+mod admission;
 mod channel;
 mod commands;
 mod dial;
+mod elastic;
 mod hub;
 mod identity;
 mod inputs;
 mod instance;
+mod invitation;
+mod leaving;
 mod message;
 mod node;
 mod node_processes;
+mod notice;
 mod outputs;
+mod places;
 mod played;
 mod plugin_processes;
 mod relay;
+mod renumber;
 pub mod saved;
 #[cfg(test)]
 mod tests;
@@ -44,21 +56,30 @@ mod wire;
 use std::collections::BTreeSet;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use jobtap_core::engine::AllocationId;
 use jobtap_core::host::{PluginKey, ProcessCommand};
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, WeakUnboundedSender, unbounded_channel};
 
+pub use self::admission::{Admission, NoRandom};
 pub use self::channel::own_address;
 pub use self::commands::{CREDIT, Command, Data, FromCommand, Output, ToCommand};
+pub use self::elastic::{AllocationAddress, ElasticError};
 use self::hub::{Complete, Hub, Joining, Own, Request, missing};
 pub use self::identity::{Identity, IdentityError};
 use self::inputs::Inputs;
 pub use self::instance::{Nodes, NodesError};
-pub use self::node::{NodeError, run as run_node};
+pub use self::invitation::{Invitation, InvitationError};
+pub use self::leaving::Leaving;
+pub use self::node::{NodeError, join, run as run_node};
+pub use self::notice::Notice;
 use self::outputs::Outputs;
+pub use self::places::Expected;
 pub use self::played::play;
 pub use self::relay::socket_in;
 pub use self::wire::NodeInfo;
@@ -83,6 +104,8 @@ pub const OWN_NODE: &str = "node";
 /// Runs jobs on the nodes. Dropping it leaves shepherds and jobs alone.
 pub struct NodesExecutor {
     held: Vec<HeldJob>,
+    /// Permits the nodes of allocations to connect, after all that is known of them was said.
+    accept: Arc<Notify>,
     requests: Option<UnboundedSender<Request>>,
     hub: Option<JoinHandle<()>>,
 }
@@ -108,14 +131,31 @@ impl NodesExecutor {
         let streams = (Inputs::open(&state_dir)?, Outputs::open(&state_dir)?);
         let of_manager = Own { program: nodes.own.program.clone(), uri: uri.to_owned() };
         let known = nodes.known().clone();
-        let hub = Hub::new(of_manager, nodes.size, nodes.grace, streams, &known, joining);
+        let admission = nodes.admission.clone();
+        let hub = Hub::new(
+            of_manager,
+            nodes.size,
+            nodes.grace,
+            streams,
+            &known,
+            admission.clone(),
+            joining,
+        );
+        let accept = Arc::<Notify>::default();
+        let accepts = Arc::clone(&accept);
         let (requests, requested) = unbounded_channel();
         let (inbox, messages) = tokio::sync::mpsc::channel(MOST_WAITING);
         let (info, socket) = (nodes.own.clone(), socket.to_owned());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let serving = move || {
             runtime.block_on(async move {
-                let accepting = tokio::spawn(channel::accept(listener, tls, inbox.clone(), socket));
+                let to_hub = inbox.clone();
+                let accepting = tokio::spawn(async move {
+                    if admission.is_some() {
+                        accepts.notified().await;
+                    }
+                    channel::accept(listener, tls, admission, to_hub, socket).await
+                });
                 let own = tokio::spawn(serve_own(info, own, inbox));
                 hub.run(messages, requested).await;
                 accepting.abort();
@@ -123,7 +163,8 @@ impl NodesExecutor {
             });
         };
         let hub = std::thread::Builder::new().name("nodes".to_owned()).spawn(serving)?;
-        let mut executor = Self { held: Vec::new(), requests: Some(requests), hub: Some(hub) };
+        let mut executor =
+            Self { held: Vec::new(), accept, requests: Some(requests), hub: Some(hub) };
         match executor.wait_for_all(nodes, &joined) {
             Ok(Complete { nodes: all, held }) => {
                 executor.held = held;
@@ -155,6 +196,11 @@ impl NodesExecutor {
                 let _ = requests.send(Request::Process(plugin, command));
             }
         }
+    }
+
+    /// Returns what the nodes of allocations are handled with. It doesn't keep the executor alive.
+    pub fn guests(&self) -> Guests {
+        Guests { requests: self.requests.as_ref().map(UnboundedSender::downgrade) }
     }
 
     /// Returns a function that runs a client's command on the node of a rank. What the client sends and gets goes through
@@ -213,6 +259,41 @@ impl NodesExecutor {
     }
 }
 
+/// The nodes of allocations, for those who order and end allocations.
+#[derive(Clone, Default)]
+pub struct Guests {
+    requests: Option<WeakUnboundedSender<Request>>,
+}
+
+impl Guests {
+    /// `notify` is told what happens to the nodes of allocations from now on, on the executor's thread.
+    pub fn begin(&self, notify: impl Fn(Notice) + Send + 'static) {
+        self.request(Request::Notify(Box::new(notify)));
+    }
+
+    /// The nodes of an allocation may join from now on.
+    pub fn expect(&self, id: AllocationId, expected: Expected) {
+        self.request(Request::Expect(id, expected));
+    }
+
+    /// Ends the nodes of an allocation; [`Notice::Empty`] says when they have ended.
+    pub fn dismiss(&self, id: AllocationId) {
+        self.request(Request::Dismiss(id));
+    }
+
+    /// An allocation is over. What jobs still have on its nodes is lost.
+    pub fn forget(&self, id: AllocationId) {
+        self.request(Request::Forget(id));
+    }
+
+    fn request(&self, request: Request) {
+        if let Some(requests) = self.requests.as_ref().and_then(WeakUnboundedSender::upgrade) {
+            // The hub lives as long as a sender does.
+            let _ = requests.send(request);
+        }
+    }
+}
+
 /// The channels to a client and from it.
 pub type CommandEnds =
     (tokio::sync::mpsc::Sender<FromCommand>, tokio::sync::mpsc::Receiver<ToCommand>);
@@ -226,7 +307,7 @@ async fn serve_own(
     loop {
         let (here, there) = tokio::io::duplex(1 << 18);
         let hub_side = channel::serve_own(here, inbox.clone());
-        let node_side = node::serve(there, &info, &config, None);
+        let node_side = node::serve(there, &info, &config, None, None);
         let (ended, ()) = tokio::join!(node_side, hub_side);
         if !matches!(ended, Ok(node::End::Cut(_) | node::End::Silent)) {
             return;
@@ -246,6 +327,10 @@ impl Executor for NodesExecutor {
 
     fn held(&self) -> &[HeldJob] {
         &self.held
+    }
+
+    fn settled(&self) {
+        self.accept.notify_one();
     }
 
     fn shut_down(&self, limit: Duration) -> bool {

@@ -24,6 +24,8 @@ use super::absence::Absence;
 use super::commands;
 use super::dial::Manager;
 use super::identity::{Identity, IdentityError};
+use super::invitation::{Accepted, Invitation, InvitationError};
+use super::leaving::Leaving;
 use super::node_processes::NodeProcesses;
 use super::relay;
 use super::wire::{self, Frame, FromNode, NodeInfo, ToNode, VERSION, node_line, to_shepherd};
@@ -64,6 +66,9 @@ pub enum NodeError {
     /// The identity can't be used.
     #[error(transparent)]
     Identity(#[from] IdentityError),
+    /// The invitation can't be used.
+    #[error(transparent)]
+    Invitation(#[from] InvitationError),
     /// No manager is there any more.
     #[error("the manager at {address} can't be reached for {seconds} s: {reason}")]
     Gone {
@@ -97,9 +102,37 @@ pub async fn run(
     config: &LocalConfig,
     patience: impl Fn() -> Duration,
 ) -> Result<(), NodeError> {
-    let manager = Manager::new(address, identity)?;
+    let manager = Manager::new(address, identity, None)?;
+    serve_manager(&manager, info, config, patience, None).await
+}
+
+/// Runs a node of an allocation until the allocation or the instance ends. Its rank is the manager's to choose. `ends_at`
+/// is when the allocation ends (UNIX seconds), if it is known here; `leaving` says that the node is told to end.
+///
+/// # Errors
+/// The invitation can't be used, or as [`run`].
+pub async fn join(
+    invitation: &Invitation,
+    ends_at: Option<f64>,
+    info: &NodeInfo,
+    config: &LocalConfig,
+    patience: impl Fn() -> Duration,
+    leaving: &Leaving,
+) -> Result<(), NodeError> {
+    let Accepted { address, identity, pass } = invitation.accept(ends_at)?;
+    let manager = Manager::new(address, &identity, Some(pass))?;
+    serve_manager(&manager, info, config, patience, Some(leaving)).await
+}
+
+async fn serve_manager(
+    manager: &Manager,
+    info: &NodeInfo,
+    config: &LocalConfig,
+    patience: impl Fn() -> Duration,
+    leaving: Option<&Leaving>,
+) -> Result<(), NodeError> {
     let serving = async {
-        let served = relay::serve(&config.state_dir, &manager).await;
+        let served = relay::serve(&config.state_dir, manager).await;
         if let Err(error) = served {
             let socket = relay::socket_in(&config.state_dir);
             stderr::line(&format!("{}: no client is served: {error}", socket.display()));
@@ -107,7 +140,7 @@ pub async fn run(
         pending().await
     };
     tokio::select! {
-        ended = stay_connected(&manager, info, config, patience) => ended,
+        ended = stay_connected(manager, info, config, patience, leaving) => ended,
         never = serving => never,
     }
 }
@@ -118,6 +151,7 @@ async fn stay_connected(
     info: &NodeInfo,
     config: &LocalConfig,
     patience: impl Fn() -> Duration,
+    leaving: Option<&Leaving>,
 ) -> Result<(), NodeError> {
     let address = manager.address;
     let mut absence = Absence::begin(false);
@@ -127,7 +161,7 @@ async fn stay_connected(
     loop {
         let reason = match connect(manager, &mut absence).await {
             Ok(stream) => {
-                let end = serve(stream, info, config, Some(&remote)).await?;
+                let end = serve(stream, info, config, Some(&remote), leaving).await?;
                 absence = Absence::begin(matches!(end, End::Silent));
                 match end {
                     End::Instance => return Ok(()),
@@ -168,6 +202,7 @@ pub(super) async fn serve(
     info: &NodeInfo,
     config: &LocalConfig,
     remote: Option<&Remote>,
+    leaving: Option<&Leaving>,
 ) -> Result<End, NodeError> {
     let (read, mut write) = tokio::io::split(stream);
     let mut read = BufReader::new(Box::pin(read));
@@ -209,6 +244,8 @@ pub(super) async fn serve(
         shepherd,
         remote: remote.cloned(),
         ending: false,
+        leaving: leaving.cloned(),
+        is_leaving: false,
         _readers: Readers(readers),
     };
     Ok(relay.run(frames, lines_of_shepherd).await)
@@ -235,6 +272,14 @@ impl Drop for Closed<'_> {
 async fn has_news(remote: &Option<Remote>) {
     match remote {
         Some(remote) => remote.processes.has_news().await,
+        None => pending().await,
+    }
+}
+
+/// Waits until a node of an allocation is told to end.
+async fn is_told_to_end(leaving: &Option<Leaving>) {
+    match leaving {
+        Some(leaving) => leaving.begun().await,
         None => pending().await,
     }
 }
@@ -283,6 +328,10 @@ struct Relay<S> {
     remote: Option<Remote>,
     /// Whether the instance ends: the shepherd then exits, too.
     ending: bool,
+    /// Of a node of an allocation.
+    leaving: Option<Leaving>,
+    /// Whether the manager knows that the node is told to end.
+    is_leaving: bool,
     _readers: Readers,
 }
 
@@ -312,6 +361,10 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Relay<S> {
                     None if self.ending => return End::Instance,
                     None => Err(io::Error::other("the shepherd has ended")),
                 },
+                () = is_told_to_end(&self.leaving), if !self.is_leaving => {
+                    self.is_leaving = true;
+                    self.send(&node_line(&FromNode::Leaving)).await
+                }
                 () = has_news(&self.remote) => self.send_news().await,
                 _ = look.tick(), if !self.tails.is_empty() => self.send_outputs().await,
                 () = sleep_until(heard + SILENCE) => {
@@ -400,6 +453,11 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Relay<S> {
             if ENDS.iter().any(|end| line.starts_with(end))
                 && let Ok(ShepherdMessage::Event(event)) = decode_message(&line)
             {
+                if let Some(leaving) = &self.leaving
+                    && leaving.explains(&event).await
+                {
+                    break;
+                }
                 // All output comes before the end, so that a client that sees the end can read it.
                 self.send(&std::mem::take(&mut text)).await?;
                 self.send_all(&event).await?;

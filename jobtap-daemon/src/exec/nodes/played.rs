@@ -28,7 +28,7 @@ pub async fn play(
     identity: &Identity,
     nodes: Vec<NodeInfo>,
 ) -> Result<(), NodeError> {
-    let manager = Manager::new(address, identity)?;
+    let manager = Manager::new(address, identity, None)?;
     let mut playing = tokio::task::JoinSet::new();
     // The manager limits how many unknown connections it takes from one address, and all nodes have the same.
     let connecting = Arc::new(Semaphore::new(MOST_OF_ADDRESS));

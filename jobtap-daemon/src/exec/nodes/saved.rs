@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::admission::Admission;
 use super::identity::Identity;
 use super::instance::{Nodes, NodesError};
 use super::wire::NodeInfo;
@@ -29,6 +30,9 @@ struct Saved {
     #[serde(default)]
     known: Vec<NodeInfo>,
     end: f64,
+    /// The tag and the key of an elastic instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    admission: Option<(String, String)>,
 }
 
 /// Where the nodes of a manager that hasn't ended in order may still run its jobs; `None` if there was none, or its
@@ -56,6 +60,10 @@ pub fn save(state_dir: &Path, nodes: &Nodes, end: f64) -> io::Result<()> {
         grace: nodes.grace,
         known: nodes.known().clone(),
         end,
+        admission: nodes.admission.as_ref().map(|admission| {
+            let (tag, key) = admission.parts();
+            (tag.to_owned(), key.to_owned())
+        }),
     };
     files::write_whole(&state_dir.join(NAME), &serde_json::to_vec(&saved)?, Access::Private)
 }
@@ -76,7 +84,7 @@ pub fn load(state_dir: &Path, now: f64) -> Result<Option<(Nodes, f64)>, NodesErr
         Ok(saved) => saved,
         Err(error) => return Err(NodesError::Saved { path, reason: error.into() }),
     };
-    let Saved { address, identity, size, own, patience, grace, known, end } = saved;
+    let Saved { address, identity, size, own, patience, grace, known, end, admission } = saved;
     if end > 0.0 && end < now {
         // The allocation is over, and its nodes with it.
         remove(state_dir);
@@ -86,7 +94,9 @@ pub fn load(state_dir: &Path, now: f64) -> Result<Option<(Nodes, f64)>, NodesErr
         TcpListener::bind(address).map_err(|reason| NodesError::Saved { path, reason })?;
     let identity = Identity::decode(&identity)?;
     let known = known.into();
-    Ok(Some((Nodes { listener, identity, size, own, patience, grace, known }, end)))
+    let admission = admission.map(|(tag, key)| Admission::saved(tag, key));
+    let nodes = Nodes { listener, identity, size, own, patience, grace, known, admission };
+    Ok(Some((nodes, end)))
 }
 
 /// Removes the file, when the instance ends.
@@ -121,7 +131,11 @@ mod tests {
         let identity = Identity::new().unwrap();
         let known = vec![own.clone()].into();
         let own_node = own.clone();
-        let nodes = Nodes { listener, identity, size: 4, own: own_node, patience, grace, known };
+        let admission = Some(Admission::saved("tag".to_owned(), "key".to_owned()));
+        let own_node = own_node;
+        let size = 4;
+        let nodes =
+            Nodes { listener, identity, size, own: own_node, patience, grace, known, admission };
         save(state.path(), &nodes, 99.0).unwrap();
         let mode = state.path().join(NAME).metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
@@ -132,6 +146,7 @@ mod tests {
         let (again, end) = load(state.path(), 9.0).unwrap().unwrap();
         assert_eq!((again.listener.local_addr().unwrap(), again.size, end), (address, 4, 99.0));
         assert_eq!((again.own.clone(), again.identity.encode()), (own, identity));
+        assert_eq!(again.admission.unwrap().parts(), ("tag", "key"));
         drop(again.listener);
         assert!(found(state.path(), 9.0).is_some() && found(state.path(), 100.0).is_none());
         assert!(load(state.path(), 100.0).unwrap().is_none(), "the allocation is over");

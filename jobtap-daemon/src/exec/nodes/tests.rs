@@ -1,5 +1,6 @@
 //! The hub with nodes that are played by the test, in the time of a clock that the test moves.
 
+mod guests;
 mod hostile;
 
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -14,6 +15,7 @@ use tokio::io::{AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{advance, timeout};
 
+use super::admission::Admission;
 use super::channel::serve_own;
 use super::commands::{Asked, Command, FromCommand};
 use super::hub::{Hub, Joining, Own, Request};
@@ -59,11 +61,15 @@ impl Bench {
 
     /// The hub of a manager that is restarted, whose last hub had these nodes.
     fn of_known(size: u32, known: &[NodeInfo]) -> Self {
+        Self::of_all(size, known, None)
+    }
+
+    fn of_all(size: u32, known: &[NodeInfo], admission: Option<Admission>) -> Self {
         let state = tempfile::tempdir().unwrap();
         let (joined, joining) = channel();
         let own = Own { program: "1.0".to_owned(), uri: "local:///state/local-0".to_owned() };
         let streams = (Inputs::open(state.path()).unwrap(), Outputs::open(state.path()).unwrap());
-        let hub = Hub::new(own, size, GRACE, streams, known, joined);
+        let hub = Hub::new(own, size, GRACE, streams, known, admission, joined);
         let (requests, requested) = tokio::sync::mpsc::unbounded_channel();
         let (inbox, messages) = tokio::sync::mpsc::channel(64);
         tokio::spawn(hub.run(messages, requested));
@@ -119,6 +125,7 @@ impl Bench {
                 ExecutorReport::Node { rank, change: NodeChange::Back } => {
                     told.push(format!("{rank} back"));
                 }
+                ExecutorReport::Held(jobs) => told.push(format!("{} held", jobs.len())),
                 ExecutorReport::Tasks { tasks, .. } => told.push(format!("{} tasks", tasks.len())),
                 ExecutorReport::Warning(text) => told.push(text),
             }

@@ -9,6 +9,7 @@ use jobtap_core::job::JobId;
 use jobtap_core::resource::Idset;
 use serde::{Deserialize, Serialize};
 
+use super::admission::Pass;
 use super::plugin_processes::{Happening, Order};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
 
@@ -46,6 +47,8 @@ pub struct NodeInfo {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "kebab-case")]
 pub(super) enum FromNode {
+    /// What a node of an allocation shows before the first line of each connection.
+    Pass(Pass),
     /// The first line of a connection that is a client's.
     Client { version: u32 },
     /// The first line of a connection for the command with this number.
@@ -63,6 +66,8 @@ pub(super) enum FromNode {
     Process { seq: u64, key: u64, happening: Happening },
     /// The response to [`ToNode::Ping`].
     Pong,
+    /// The outer job manager has told this node of an allocation to end.
+    Leaving,
 }
 
 /// A line to a node itself.

@@ -8,6 +8,7 @@
 //! Most types of responses have a default for each field, so that a command can read a response that lacks
 //! some.
 
+pub mod allocation;
 pub mod attr;
 pub mod config;
 pub mod entries;
@@ -172,6 +173,9 @@ services! { each_service:
     "kvs.watch":                   kvs::Watch => kvs::Found, Reader, Stream;
     "kvs.list":                    kvs::List => kvs::Keys, Reader, Long;
     "kvs.dump":                    kvs::Dump => kvs::Dumped, Owner, Long;
+
+    "allocation.list":             allocation::List => allocation::Allocations, Reader, Long;
+    "allocation.release":          allocation::Release => Done, Owner, Short, audit = allocation::Release::audit;
 
     "resource.status":             resource::GetStatus => resource::Status, Reader, Long;
     "resource.journal":            resource::Journal => resource::Events, Owner, Stream;

@@ -19,6 +19,7 @@ use std::process::{ExitCode, ExitStatus};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jobtap_core::allocation::Tables;
 use jobtap_core::engine::Level;
 use jobtap_core::job::{Fsd, JobId};
 use jobtap_core::resource::ResourceSet;
@@ -32,6 +33,7 @@ use self::broker::{TestOptions, broker_attributes};
 use self::enclosing::{Enclosing, Expiration};
 use self::engine::Engine;
 use self::launcher::{Place, Step};
+pub(super) use self::node::serve_allocation;
 use self::service::ServiceManager;
 use self::signals::Signals;
 use crate::cli::common::ids::show_id;
@@ -49,7 +51,7 @@ use crate::daemon::config::Source;
 use crate::daemon::resources::{TestSize, takes_given};
 use crate::daemon::statedir::{self, StateDir};
 use crate::daemon::{Daemon, Options};
-use crate::exec::nodes::saved;
+use crate::exec::nodes::{AllocationAddress, Nodes, saved};
 use crate::files::{self, TemporaryDir};
 use crate::limited;
 use crate::open_files::OpenFiles;
@@ -219,9 +221,16 @@ async fn start(args: StartArgs, pmi: Option<File>) -> Result<u8, CliError> {
     if checks_only {
         return Ok(0);
     }
+    // An inspection orders nothing.
+    let is_elastic = !plan.recovery && !tables(&plan.config)?.is_empty();
+    if is_elastic && pmi.is_some() && std::env::var("PMI_SIZE").as_deref() != Ok("1") {
+        return Err(CliError::failure(LAUNCHED));
+    }
     let enclosing = Enclosing::from_environment();
     let given = match &enclosing {
-        Some(job) if takes_given(&plan.config, &plan.test_size) => Some(job.resources().await?),
+        Some(job) if !is_elastic && takes_given(&plan.config, &plan.test_size) => {
+            Some(job.resources().await?)
+        }
         _ => None,
     };
     // A manager that takes over from a killed one finds its nodes by the state, and not in the job that it runs in.
@@ -229,7 +238,7 @@ async fn start(args: StartArgs, pmi: Option<File>) -> Result<u8, CliError> {
     let takes_over = pmi.is_none() && left.is_some();
     let has_hosts = match (&enclosing, &given) {
         // A test size makes nodes of this host.
-        _ if plan.test_size.size.is_some() || takes_over => false,
+        _ if plan.test_size.size.is_some() || takes_over || is_elastic => false,
         (Some(job), Some(given)) => job.has_hosts(given).await?,
         (Some(_), None) => false,
         (None, _) => true,
@@ -276,8 +285,14 @@ async fn start(args: StartArgs, pmi: Option<File>) -> Result<u8, CliError> {
             saved::save(statedir.path(), &nodes, end)?;
             (Some(nodes), end)
         }
+        None if is_elastic => (Some(elastic(&plan, &statedir)?), 0.0),
         None if plan.test_size.size.is_none() && !plan.recovery => {
             match saved::load(statedir.path(), now()) {
+                // Its tables were removed, which the engine has allowed.
+                Ok(Some((nodes, _))) if nodes.is_elastic() => {
+                    saved::remove(statedir.path());
+                    (None, 0.0)
+                }
                 Ok(Some((nodes, end))) => (Some(Arc::new(nodes)), end),
                 Ok(None) => (None, 0.0),
                 Err(error) => return Err(CliError::failure(error)),
@@ -385,17 +400,52 @@ async fn start(args: StartArgs, pmi: Option<File>) -> Result<u8, CliError> {
     };
     service.stops();
     // The nodes of an instance end with it.
-    let ends_jobs = ends_jobs || has_nodes;
+    let ends_jobs = ends_jobs || has_nodes && !is_elastic;
     let keep_jobs = recovery || std::env::var_os(DISABLE_JOB_CLEANUP).is_some();
     if result.is_ok() && ends_jobs && !keep_jobs {
         finish_jobs(&daemon, &mut signals).await;
     }
-    let ended = daemon.shutdown().await;
-    if has_nodes {
+    // Without a command that has ended, the next manager takes over the allocations.
+    let gives_back = ends_jobs && !keep_jobs;
+    let ended = daemon.shutdown(gives_back).await;
+    // An elastic instance finds allocations by what the file says, even those that couldn't be cancelled now.
+    if has_nodes && !is_elastic {
         saved::remove(&state);
     }
     ended.map_err(CliError::failure)?;
     result
+}
+
+/// Why tables of allocations don't belong to a step.
+const LAUNCHED: &str = "tables [[allocation]] make an instance that orders its nodes by itself: start it once, and not by a \
+                        launcher on the nodes of an allocation";
+
+/// The tables of an elastic instance.
+fn tables(config: &Value) -> Result<Tables, CliError> {
+    Tables::read(config).map_err(CliError::failure)
+}
+
+/// The elastic instance of this state, or a new one.
+fn elastic(plan: &Plan, statedir: &StateDir) -> Result<Arc<Nodes>, CliError> {
+    let state = statedir.path();
+    match saved::load(state, now()).map_err(CliError::failure)? {
+        Some((mut nodes, _)) if nodes.is_elastic() => {
+            nodes.grace = plan.grace;
+            Ok(Arc::new(nodes))
+        }
+        Some(_) => {
+            let left = saved::found(state, now()).unwrap_or_default();
+            Err(CliError::failure(nodes_left(&left)))
+        }
+        None => {
+            let address = AllocationAddress::read(&plan.config).map_err(CliError::failure)?;
+            let own = launcher::own_node(0).map_err(CliError::failure)?;
+            let nodes = Nodes::elastic(&address, own, plan.grace).map_err(CliError::failure)?;
+            // Its nodes find the next manager if this one is killed.
+            saved::save(state, &nodes, 0.0)?;
+            Ok(Arc::new(nodes))
+        }
+    }
 }
 
 impl Plan {

@@ -36,6 +36,20 @@ pub(super) const TABLES: &[Table] = &[
         ),
     },
     Table {
+        name: "allocation-address",
+        by: By::Jobtap,
+        content: Keys(
+            Reader::List,
+            &[
+                at_start(
+                    "host",
+                    "the name or address of this host at which the nodes of allocations reach it",
+                ),
+                at_start("port", "the port there; by default any that is free"),
+            ],
+        ),
+    },
+    Table {
         name: "audit",
         by: By::Jobtap,
         content: Keys(

@@ -16,7 +16,7 @@ use jobtap_core::job::TaskMap;
 use jobtap_core::resource::ResourceSet;
 
 use self::pmi::{Pmi, PmiError};
-pub(super) use self::resources::end_of_allocation;
+pub(super) use self::resources::{end_of_allocation, end_of_slurm_job, own_node};
 use crate::cli::common::message::CliError;
 use crate::exec::nodes::{Identity, IdentityError, NodeInfo, Nodes, own_address};
 
@@ -189,7 +189,7 @@ pub(super) fn place(step: Step<'_>) -> Result<Option<Place>, LauncherError> {
             check_order(size, pmi.task_map().as_ref())?;
             found
         }
-        None => resources::own_node(rank)?,
+        None => own_node(rank)?,
     };
     pmi.put(&host_key(rank), &info.host)?;
     pmi.put(&network_key(rank), &own_network())?;
@@ -210,8 +210,16 @@ pub(super) fn place(step: Step<'_>) -> Result<Option<Place>, LauncherError> {
         pmi.put(WAIT, &wait.as_millis().div_ceil(1000).to_string())?;
         pmi.barrier(PATIENCE)?;
         let patience = PATIENCE;
-        let nodes =
-            Nodes { listener, identity, size, own: info, patience, grace, known: Mutex::default() };
+        let nodes = Nodes {
+            listener,
+            identity,
+            size,
+            own: info,
+            patience,
+            grace,
+            known: Mutex::default(),
+            admission: None,
+        };
         Place::Manager(Arc::new(nodes))
     } else {
         pmi.barrier(PATIENCE)?;

@@ -22,7 +22,7 @@ fn variable(name: &str) -> Option<String> {
 }
 
 /// This node, as the task with this rank.
-pub(super) fn own_node(rank: u32) -> Result<NodeInfo, ResourceError> {
+pub(in crate::cli::start) fn own_node(rank: u32) -> Result<NodeInfo, ResourceError> {
     let cores = available_cores(false)?;
     let most = variable("SLURM_CPUS_ON_NODE").and_then(|text| text.parse().ok());
     Ok(NodeInfo {
@@ -71,9 +71,14 @@ fn visible(list: &str) -> Idset {
     numbers.unwrap_or_else(|| (0..).zip(listed()).map(|(number, _)| number).collect())
 }
 
+/// When the job of Slurm ends in which this runs (UNIX seconds), if Slurm says so.
+pub(in crate::cli::start) fn end_of_slurm_job() -> Option<f64> {
+    variable("SLURM_JOB_END_TIME").and_then(|text| text.parse().ok())
+}
+
 /// When the allocation ends (UNIX seconds); 0 if the launcher names no end. A Flux that doesn't name it is told of.
 pub(in crate::cli::start) async fn end_of_allocation() -> f64 {
-    if let Some(end) = variable("SLURM_JOB_END_TIME").and_then(|text| text.parse().ok()) {
+    if let Some(end) = end_of_slurm_job() {
         return end;
     }
     let (Some(id), Some(_)) = (variable("FLUX_JOB_ID"), variable("FLUX_URI")) else { return 0.0 };
