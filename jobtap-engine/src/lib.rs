@@ -302,8 +302,9 @@ impl Engine {
     /// Like [`settle_all`](Self::settle_all), until a part of the work is done.
     fn settle(&mut self) -> Gathered {
         let gathered = self.settle_part();
-        let Core { turn, arrays, .. } = &mut self.core;
+        let Core { turn, jobs, arrays, .. } = &mut self.core;
         arrays.write(&mut turn.effects, turn.clock.now);
+        arrays.purge(&mut turn.effects, jobs.inactive.oldest());
         gathered
     }
 
@@ -332,7 +333,7 @@ impl Engine {
         make::time_refused(&mut self.core);
         allocations::planning::follow(&mut self.core);
         let Core { turn, jobs, waiters, alloc, arrays, .. } = &mut self.core;
-        let (counts, waiting) = (&jobs.counts.all, arrays.waiting());
+        let (counts, waiting) = (&jobs.counts.all, || arrays.waiting());
         let is_settled = || alloc.alloc_queues.is_empty();
         waiters.answer_idle(&mut turn.effects, counts, waiting, is_settled);
         jobs.tidy(&mut turn.effects);
@@ -378,6 +379,7 @@ impl Engine {
                 Work::RemoveRecord(id) => {
                     plugins.shadows.forget(id);
                     jobs.remove(id);
+                    core.arrays.note_purge();
                 }
                 Work::PostToEach(ids, entry) => {
                     requests::post_to_next(&mut turn.agenda, jobs, ids, entry)

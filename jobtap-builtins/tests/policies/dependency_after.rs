@@ -427,3 +427,29 @@ fn conditions_that_an_array_does_not_have_are_refused() {
     let other = TestJob::new().user(1001).dependency(&format!("afterany:{array}"));
     assert!(m.submit(other).unwrap_err().to_string().contains("Permission denied"));
 }
+
+#[test]
+fn an_array_waits_for_another_job_as_one() {
+    let mut m = manager();
+    let elements = || serde_json::from_value(json!({"indexes": "0-2999"})).unwrap();
+    let array_after = |id: JobId| {
+        TestJob::new().run_for(1.0).elements(elements()).dependency(&format!("afterok:{id}"))
+    };
+    let first = m.submit(TestJob::new()).unwrap();
+    let waits = m.submit(array_after(first)).unwrap();
+    assert_eq!(m.array(waits)["pending"], 1, "one element waits for all");
+    let failing = m.submit(TestJob::new()).unwrap();
+    let hopeless = m.submit(array_after(failing)).unwrap();
+    let after = m.submit(TestJob::new().dependency(&format!("afterany:{hopeless}"))).unwrap();
+    m.finish(failing, 1);
+    assert_eq!(m.array(hopeless)["over"], true, "{}", m.array(hopeless));
+    assert_ne!(m.job(after).state(), State::Depend);
+    m.cancel(after).unwrap();
+    m.finish(first, 0);
+    m.advance(5.0);
+    // The job that the array has waited for is gone; the elements go on.
+    m.purge(first).unwrap();
+    m.crash_and_restart();
+    m.advance(3000.0);
+    assert_eq!(m.array(waits)["completed"], "0-2999", "{}", m.array(waits));
+}

@@ -197,10 +197,10 @@ impl TestJob {
     ///
     /// let mut m = TestManager::new().start();
     /// let elements = serde_json::from_str(r#"{"indexes": "1-1000"}"#)?;
-    /// let array = m.submit(TestJob::new().run_for(1.0).elements(elements)).unwrap();
+    /// let array = m.submit(TestJob::new().elements(elements)).unwrap();
     /// let first = m.element(array, 1).unwrap();
-    /// m.advance(1.0);
-    /// m.assert_state(first, jobtap_core::job::State::Inactive);
+    /// assert_eq!(m.array(array)["count"], 1000);
+    /// # let _ = first;
     /// # Ok::<(), serde_json::Error>(())
     /// ```
     pub fn elements(mut self, elements: Elements) -> Self {

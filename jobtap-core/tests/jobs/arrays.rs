@@ -36,6 +36,7 @@ fn running(m: &TestManager, id: JobId) -> u64 {
 #[derive(Default)]
 struct Few {
     active: u32,
+    asked: u32,
 }
 
 const MOST: u32 = 3;
@@ -44,6 +45,7 @@ const MOST: u32 = 3;
 impl Few {
     #[on("job.validate")]
     fn validate(&mut self) -> Result<(), Reject> {
+        self.asked += 1;
         if self.active >= MOST { Err(Reject::new("too many jobs")) } else { Ok(()) }
     }
 
@@ -55,6 +57,11 @@ impl Few {
     #[on("job.state.inactive")]
     fn inactive(&mut self, _job: &Job) {
         self.active -= 1;
+    }
+
+    #[on("plugin.query")]
+    fn query(&self) -> QueryData {
+        QueryData::new().with("asked", self.asked)
     }
 }
 
@@ -126,6 +133,43 @@ fn refused_elements_wait_until_others_have_ended() {
     m.advance(90.0);
     assert_eq!(text(&m, id, "completed"), "0-9");
     assert_eq!(m.array(id).get("refused"), None);
+}
+
+#[test]
+fn refused_elements_cost_few_calls_of_plugins() {
+    let mut m = cores(8).plugin::<Few>().start();
+    let id = m.submit(array("0-299").run_for(10.0)).unwrap();
+    m.advance(1100.0);
+    assert_eq!(text(&m, id, "completed"), "0-299");
+    let asked = m.query_plugin("few").unwrap()["asked"].as_u64().unwrap();
+    assert!(asked < 6 * 300, "{asked} calls for 300 jobs");
+}
+
+#[test]
+fn the_arrays_of_a_user_share_what_may_be_ahead() {
+    let mut m = cores(2).start();
+    for _ in 0..20 {
+        m.submit(array("0-999").user(1001).run_for(1.0)).unwrap();
+    }
+    assert!(m.jobs().len() < 1100, "{} jobs", m.jobs().len());
+    let other = m.submit(array("0-999").user(1002).run_for(1.0)).unwrap();
+    assert_eq!(text(&m, other, "waiting"), "");
+    m.advance(11_000.0);
+    assert_eq!(m.job_stats()["successful"], 21_000);
+}
+
+#[test]
+fn an_array_is_kept_as_long_as_one_of_its_jobs() {
+    let config = json!({"job-manager": {"inactive-num-limit": 50}});
+    let mut m = cores(2).config(config).start();
+    let id = m.submit(array("0-199")).unwrap();
+    m.cancel(id).unwrap();
+    let jobs: Vec<JobId> = (0..200).filter_map(|index| m.element(id, index)).collect();
+    for _ in 0..20 {
+        m.advance(10.0);
+        let kept = jobs.iter().filter(|job| m.jobs().contains(job)).count();
+        assert_eq!(m.engine().unwrap().array(id).is_ok(), kept > 0, "{kept} jobs");
+    }
 }
 
 #[test]

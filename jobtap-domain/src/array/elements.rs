@@ -108,6 +108,17 @@ pub enum Field {
     },
 }
 
+impl Field {
+    /// The length of the longest text.
+    fn longest(&self) -> usize {
+        match self {
+            Self::Texts(texts) => texts.iter().map(str::len).max().unwrap_or_default(),
+            // As many digits as a number has at most.
+            Self::Count { .. } => 20,
+        }
+    }
+}
+
 /// A text in the jobspec that differs from element to element.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -131,6 +142,12 @@ pub enum Piece {
 impl Elements {
     /// The maximum number of elements, as in Slurm.
     pub const MOST: usize = 4_000_000;
+
+    /// The maximum number of places, and of pieces in all of them.
+    pub const MOST_PIECES: usize = 256;
+
+    /// The maximum length of what an element has in all places together, in bytes: what the system takes as an argument.
+    pub const LONGEST: usize = 128 * 1024;
 
     /// The elements with these indexes. [`check`](Self::check) says whether they can be used.
     #[must_use]
@@ -255,8 +272,15 @@ impl Elements {
                 Field::Texts(texts) if texts.len() != count => {
                     return Err(ElementsError::Texts { field, texts: texts.len(), count });
                 }
+                Field::Count { from } if from.checked_add(count as u64).is_none() => {
+                    return Err(ElementsError::Count { field });
+                }
                 Field::Texts(_) | Field::Count { .. } => {}
             }
+        }
+        let pieces = self.places.iter().map(|place| place.pieces.len()).sum::<usize>();
+        if self.places.len().max(pieces) > Self::MOST_PIECES {
+            return Err(ElementsError::Pieces { most: Self::MOST_PIECES });
         }
         for Place { at, pieces } in &self.places {
             if !jobspec.pointer(at).is_some_and(Value::is_string) {
@@ -274,7 +298,38 @@ impl Elements {
                 return Err(ElementsError::Field { at: at.clone(), field, fields });
             }
         }
-        Ok(())
+        let all = || self.places.iter().flat_map(|place| &place.pieces);
+        let is_used = |field: usize| all().any(|piece| *piece == Piece::Field(field));
+        if let Some(field) = (0..self.fields.len()).find(|field| !is_used(*field)) {
+            return Err(ElementsError::Unused { field });
+        }
+        let longest: Vec<usize> = self.fields.iter().map(Field::longest).collect();
+        let length = all().map(|piece| match piece {
+            Piece::Text(text) => text.len(),
+            Piece::Field(field) => longest.get(*field).copied().unwrap_or_default(),
+        });
+        match length.fold(0_usize, usize::saturating_add) {
+            bytes if bytes > Self::LONGEST => {
+                Err(ElementsError::TooLong { bytes, most: Self::LONGEST })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How many bytes the texts have.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let texts = self.fields.iter().map(|field| match field {
+            Field::Texts(texts) => texts.bytes(),
+            Field::Count { .. } => 0,
+        });
+        texts.sum()
+    }
+
+    /// The same elements without what they have in places.
+    #[must_use]
+    pub fn bare(&self) -> Self {
+        Self::new(self.indexes.clone(), self.at_once, Vec::new(), Vec::new())
     }
 
     /// These elements alone, with what they have in each place. Indexes of others are left out.
@@ -373,6 +428,23 @@ mod tests {
             (
                 json!({"indexes": "0", "places": [{"at": "/tasks/0/command/1", "pieces": [1]}]}),
                 "elements.places: \"/tasks/0/command/1\" has field 1, and there are 0 fields, from 0",
+            ),
+            (
+                json!({"indexes": "0-1", "fields": [{"from": u64::MAX}]}),
+                "elements.fields[0]: the numbers are too large",
+            ),
+            (
+                json!({"indexes": "0", "fields": [["a"]]}),
+                "elements.fields[0]: no place has this field",
+            ),
+            (
+                json!({"indexes": "0", "fields": [["a".repeat(65_536)]],
+                    "places": [{"at": "/tasks/0/command/1", "pieces": [0, 0, "x"]}]}),
+                "elements.places: an element has 131073 bytes there, more than 131072",
+            ),
+            (
+                json!({"indexes": "0", "places": [{"at": "/tasks/0/command/1", "pieces": vec!["x"; 257]}]}),
+                "elements.places: there are more than 256 places or pieces",
             ),
             (
                 json!({"indexes": "0", "places": [{"at": "/tasks/0/command/2", "pieces": []}]}),

@@ -24,6 +24,32 @@ pub enum ElementsError {
         /// How many elements there are.
         count: usize,
     },
+    /// A field counts beyond the largest number.
+    #[error("elements.fields[{field}]: the numbers are too large")]
+    Count {
+        /// The number of the field.
+        field: usize,
+    },
+    /// A field is in no place.
+    #[error("elements.fields[{field}]: no place has this field")]
+    Unused {
+        /// The number of the field.
+        field: usize,
+    },
+    /// There are too many places or pieces.
+    #[error("elements.places: there are more than {most} places or pieces")]
+    Pieces {
+        /// How many there may be.
+        most: usize,
+    },
+    /// An element would have too much text.
+    #[error("elements.places: an element has {bytes} bytes there, more than {most}")]
+    TooLong {
+        /// How many bytes it has in all places together.
+        bytes: usize,
+        /// How many it may have.
+        most: usize,
+    },
     /// A place names a field that isn't there.
     #[error("elements.places: \"{at}\" has field {field}, and there are {fields} fields, from 0")]
     Field {

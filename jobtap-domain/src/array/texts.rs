@@ -30,6 +30,12 @@ impl Texts {
         self.ends.len()
     }
 
+    /// The number of bytes of all texts.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.all.len()
+    }
+
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {

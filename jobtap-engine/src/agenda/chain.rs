@@ -46,6 +46,8 @@ pub(crate) enum ChainPurpose {
     Update { id: JobId, updates: Map<String, Value> },
     /// `job-manager.urgency`.
     Urgency { id: JobId, urgency: Urgency },
+    /// `job-manager.urgency` on an array, shown as one about this job.
+    ArrayUrgency { array: JobId, shown: JobId, urgency: Urgency },
 }
 
 impl Chain {
@@ -53,7 +55,9 @@ impl Chain {
     pub(crate) fn job(&self) -> Option<JobId> {
         match self.purpose {
             ChainPurpose::Submit { .. } => None,
-            ChainPurpose::Update { id, .. } | ChainPurpose::Urgency { id, .. } => Some(id),
+            ChainPurpose::Update { id, .. }
+            | ChainPurpose::Urgency { id, .. }
+            | ChainPurpose::ArrayUrgency { shown: id, .. } => Some(id),
         }
     }
 

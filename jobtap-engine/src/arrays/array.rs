@@ -12,7 +12,7 @@ use crate::array::{Elements, Progress};
 use crate::eventlog::{EventEntry, decode_log};
 use crate::job::{Flags, JobId, JobResult, State, Timestamp, Uid, Urgency};
 use crate::jobs::{Jobs, Record};
-use crate::jobspec::Jobspec;
+use crate::jobspec::{Jobspec, path};
 use crate::resource::Idset;
 
 /// The pause before a refused element is tried again, in seconds. It doubles from one refusal to the next.
@@ -20,6 +20,21 @@ const FIRST_PAUSE: f64 = 1.0;
 
 /// The longest of these pauses.
 const LONGEST_PAUSE: f64 = 60.0;
+
+/// From this window on, refusals have been so long ago that it is of no use.
+const WIDEST: usize = 1024;
+
+/// Where a jobspec has its dependencies.
+pub(super) const DEPENDENCIES: &str = "attributes.system.dependencies";
+
+/// Whether a dependency is satisfied for all elements when it is for the first: it is on another job, or on the time.
+/// Others, such as `singleton`, are of each element.
+pub(super) fn is_of_array(dependency: &Value) -> bool {
+    let scheme = dependency.get("scheme").and_then(Value::as_str);
+    scheme.is_some_and(|scheme| {
+        scheme.starts_with("after") || matches!(scheme, "any-of" | "begin-time")
+    })
+}
 
 /// A job array.
 #[derive(Debug)]
@@ -43,8 +58,14 @@ pub(crate) struct Array {
     /// Those of them that were refused, and are tried again after the others.
     put_off: Idset,
     refusal: Option<Refusal>,
-    /// The number of elements that are at the gates.
-    at_gates: usize,
+    /// After a refusal: how many elements may be at the gates at once. It doubles with each that is accepted.
+    window: Option<usize>,
+    /// The positions of the elements that are at the gates.
+    at_gates: Idset,
+    /// Those of them that were canceled meanwhile.
+    unwanted: Idset,
+    /// Whether the elements wait for other jobs.
+    depends: bool,
     /// The positions of the elements that are jobs without resources.
     pending: Idset,
     /// The positions of the elements that are jobs, and not inactive.
@@ -99,6 +120,8 @@ impl Array {
         }
         let t_submit = Timestamp::from_secs(0.0);
         let new_environment = origin.environment.is_some();
+        let dependencies = path::get(jobspec.value(), DEPENDENCIES).and_then(Value::as_array);
+        let depends = dependencies.is_some_and(|all| all.iter().any(is_of_array));
         Self {
             id,
             userid,
@@ -113,7 +136,10 @@ impl Array {
             waiting,
             put_off: Idset::new(),
             refusal: None,
-            at_gates: 0,
+            window: None,
+            at_gates: Idset::new(),
+            unwanted: Idset::new(),
+            depends,
             pending: Idset::new(),
             active: Idset::new(),
             jobs: Vec::new(),
@@ -138,6 +164,7 @@ impl Array {
     ) -> Result<Self, ArrayLogError> {
         let jobspec = Jobspec::stored(jobspec)?;
         let elements: Elements = serde_json::from_str(elements).map_err(ArrayLogError::Elements)?;
+        elements.check(jobspec.value())?;
         let entries = decode_log(eventlog)?;
         let mut array: Option<Self> = None;
         let mut content = Some((jobspec, Arc::new(elements)));
@@ -154,6 +181,7 @@ impl Array {
                     array = Some(Self { origin: None, new_environment, t_submit, ..new });
                 }
                 (Some(ArrayEvent::Elements(changes)), Some(array)) => array.replay(&changes),
+                (Some(ArrayEvent::Depend), Some(array)) => array.depends = false,
                 (Some(ArrayEvent::Urgency(changed)), Some(array)) => {
                     array.urgency = changed.urgency
                 }
@@ -165,8 +193,10 @@ impl Array {
                 array.t_last = entry.timestamp;
             }
         }
-        let array = array.ok_or(ArrayLogError::NoSubmit)?;
-        Ok(Self { lines, ..array })
+        let mut array = array.ok_or(ArrayLogError::NoSubmit)?;
+        array.lines = lines;
+        array.shrink();
+        Ok(array)
     }
 
     fn replay(&mut self, changes: &Changes) {
@@ -239,9 +269,19 @@ impl Array {
         self.waiting.len()
     }
 
+    /// Whether elements aren't jobs yet.
+    pub(crate) fn has_unmade(&self) -> bool {
+        !self.has_all_made()
+    }
+
+    /// The job that was made last.
+    pub(crate) fn last_job(&self) -> Option<JobId> {
+        self.jobs.iter().rev().flatten().next().map(|job| JobId::new(job.get()))
+    }
+
     /// Whether no element is left that isn't a job yet.
     pub(super) fn has_all_made(&self) -> bool {
-        self.waiting.is_empty() && self.at_gates == 0
+        self.waiting.is_empty() && self.at_gates.is_empty()
     }
 
     /// Whether all elements have ended.
@@ -291,12 +331,50 @@ impl Array {
         if !self.is_accepted() || is_refused || self.urgency == Urgency::HOLD {
             return 0;
         }
-        let at_work = self.at_gates + self.active.len();
+        let at_gates = self.at_gates.len();
+        let at_work = at_gates + self.active.len();
         let at_once = self.elements.at_once().map_or(usize::MAX, |most| most.get() as usize);
-        let room = ahead.saturating_sub(self.at_gates + self.pending.len());
+        // One element waits for other jobs on behalf of all.
+        let at_once = if self.depends { at_once.min(1) } else { at_once };
+        let room = ahead.saturating_sub(at_gates + self.pending.len());
         let room = room.min(at_once.saturating_sub(at_work)).min(self.waiting.len());
-        // After a refusal, one element shows whether others may follow.
-        if self.refusal.is_some() { room.min(1_usize.saturating_sub(self.at_gates)) } else { room }
+        // After a refusal, few elements show whether others may follow.
+        match (&self.refusal, self.window) {
+            (Some(_), _) => room.min(1_usize.saturating_sub(at_gates)),
+            (None, Some(window)) => room.min(window.saturating_sub(at_gates)),
+            (None, None) => room,
+        }
+    }
+
+    /// The number of elements that are on their way to resources, or wait for them as jobs.
+    pub(super) fn ahead(&self) -> usize {
+        self.at_gates.len() + self.pending.len()
+    }
+
+    /// Whether the elements that are made from now on wait for other jobs.
+    pub(super) fn depends(&self) -> bool {
+        self.depends
+    }
+
+    /// Notes that the dependencies of an element are satisfied: those of the others are, too.
+    pub(super) fn dependencies_met(&mut self, now: Timestamp) {
+        if self.depends {
+            self.depends = false;
+            self.entries.push(ArrayEvent::Depend.entry(now));
+        }
+    }
+
+    /// Whether the element at this position was canceled while it was at the gates.
+    pub(super) fn is_unwanted(&self, position: u32) -> bool {
+        self.unwanted.contains(position)
+    }
+
+    /// Drops what only elements need that aren't jobs yet.
+    pub(super) fn shrink(&mut self) {
+        if self.has_all_made() && self.elements.bytes() > 0 {
+            self.elements = Arc::new(self.elements.bare());
+        }
+        self.jobspec.close();
     }
 
     /// Takes the next element to the gates: the first one, or one that was put off.
@@ -308,7 +386,7 @@ impl Array {
         let position = first?;
         self.waiting.remove(position);
         self.put_off.remove(position);
-        self.at_gates += 1;
+        self.at_gates.insert(position);
         Some(position)
     }
 
@@ -327,8 +405,10 @@ impl Array {
         }
         // A job that takes the place of an active one was not made here.
         if self.active.insert(position) {
+            self.at_gates.remove(position);
             self.refusal = None;
-            self.at_gates = self.at_gates.saturating_sub(1);
+            self.put_off = Idset::new();
+            self.window = self.window.map(|window| window * 2).filter(|window| *window < WIDEST);
         }
         self.pending.insert(position);
         self.note_job(position, job);
@@ -338,11 +418,20 @@ impl Array {
 
     /// Notes that an element was refused. It is tried again after the others.
     pub(super) fn refused(&mut self, now: Timestamp, position: u32, reason: &str) {
-        self.at_gates = self.at_gates.saturating_sub(1);
+        self.at_gates.remove(position);
+        if self.unwanted.remove(position) {
+            self.note_dropped(&Idset::from(position..=position));
+            return;
+        }
         self.waiting.insert(position);
         self.put_off.insert(position);
-        let pause = self.refusal.as_ref().map_or(FIRST_PAUSE, |before| before.pause * 2.0);
-        let pause = pause.min(LONGEST_PAUSE);
+        self.window = Some(1);
+        // Several that were at the gates together count once.
+        let pause = match &self.refusal {
+            None => FIRST_PAUSE,
+            Some(before) if now < before.next => before.pause,
+            Some(before) => (before.pause * 2.0).min(LONGEST_PAUSE),
+        };
         self.refusal = Some(Refusal { reason: reason.to_owned(), next: now + pause, pause });
     }
 
@@ -350,8 +439,15 @@ impl Array {
         self.pending.remove(position);
     }
 
+    /// Notes when a job ended that was submitted again.
+    pub(super) fn note_end(&mut self, at: Option<Timestamp>) {
+        self.t_last = at.filter(|at| *at > self.t_last).unwrap_or(self.t_last);
+    }
+
     /// Notes that the job of an element has ended.
-    pub(super) fn ended(&mut self, position: u32, result: JobResult) {
+    pub(super) fn ended(&mut self, at: Option<Timestamp>, position: u32, result: JobResult) {
+        self.note_end(at);
+        self.pending.remove(position);
         self.active.remove(position);
         self.ended.with(result).insert(position);
         self.changes.with(result).insert(position);
@@ -371,9 +467,16 @@ impl Array {
         let dropped = self.waiting.intersection(positions);
         self.waiting = self.waiting.difference(&dropped);
         self.put_off = self.put_off.difference(&dropped);
-        self.ended.dropped = self.ended.dropped.union(&dropped);
-        self.changes.dropped = self.changes.dropped.union(&dropped);
-        dropped.len()
+        self.note_dropped(&dropped);
+        // Those at the gates are refused there.
+        let unwanted = self.at_gates.intersection(positions);
+        self.unwanted = self.unwanted.union(&unwanted);
+        dropped.len() + unwanted.len()
+    }
+
+    fn note_dropped(&mut self, dropped: &Idset) {
+        self.ended.dropped = self.ended.dropped.union(dropped);
+        self.changes.dropped = self.changes.dropped.union(dropped);
     }
 
     /// Changes the urgency of the elements that aren't jobs yet; returns the one before.
@@ -385,7 +488,7 @@ impl Array {
 
     /// Gives up all elements that aren't jobs yet; returns their number.
     pub(crate) fn drop_all_waiting(&mut self) -> usize {
-        let all = self.waiting.clone();
+        let all = self.waiting.union(&self.at_gates);
         self.drop_waiting(&all)
     }
 
@@ -417,7 +520,10 @@ impl Array {
         }
         let before = self.lines;
         self.lines += entries.len() as u64;
-        if let Some(last) = entries.last() {
+        if let Some(last) = entries.last_mut() {
+            // Its jobs have ended at different times of one turn. None of them is purged before the array.
+            last.timestamp =
+                if last.timestamp < self.t_last { self.t_last } else { last.timestamp };
             self.t_last = last.timestamp;
         }
         (before, entries)
@@ -468,8 +574,7 @@ impl Array {
             false => self.state(),
         };
         // The others will have what the last one has got.
-        let last = self.jobs.iter().rev().flatten().next().map(|job| JobId::new(job.get()));
-        if let Some(last) = last.and_then(|last| jobs.job(last)) {
+        if let Some(last) = self.last_job().and_then(|last| jobs.job(last)) {
             kept.priority = last.priority();
             if self.has_pending() && last.state() < State::Run {
                 kept.state = last.state();
@@ -519,7 +624,7 @@ impl Array {
         let failed = [&ended.failed, &ended.canceled, &ended.timeout, &ended.dropped];
         Progress {
             userid: self.userid,
-            waiting: self.waiting.len() + self.at_gates,
+            waiting: self.waiting.len() + self.at_gates.len(),
             active: self.active.len(),
             completed: ended.completed.len(),
             failed: failed.iter().map(|positions| positions.len()).sum(),
@@ -539,7 +644,7 @@ impl Array {
             "t_submit": self.t_submit.as_secs(),
             "count": self.elements.len(),
             "indexes": self.elements.indexes().to_string(),
-            "waiting": indexes(&self.waiting),
+            "waiting": indexes(&self.waiting.union(&self.at_gates)),
             "pending": self.pending.len(),
             "running": self.active.difference(&self.pending).len(),
             "completed": indexes(&ended.completed),

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::array::ElementsError;
 use crate::eventlog::{Context, EventEntry, LogError};
 use crate::job::{JobId, JobResult, Timestamp, Uid, Urgency};
 use crate::resource::Idset;
@@ -13,6 +14,8 @@ const SUBMIT: &str = "submit";
 const ELEMENTS: &str = "elements";
 /// The urgency of the elements that wait has changed.
 const URGENCY: &str = "urgency";
+/// The dependencies of the array are satisfied: further elements have none.
+const DEPEND: &str = "depend";
 
 /// An event of an array.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,6 +24,7 @@ pub(super) enum ArrayEvent {
     Submit(Submit),
     Elements(Box<Changes>),
     Urgency(Changed),
+    Depend,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -95,6 +99,7 @@ impl ArrayEvent {
             Self::Submit(submit) => (SUBMIT, serde_json::to_value(submit)),
             Self::Elements(changes) => (ELEMENTS, serde_json::to_value(changes)),
             Self::Urgency(changed) => (URGENCY, serde_json::to_value(changed)),
+            Self::Depend => return EventEntry::new(now, DEPEND, None),
         };
         let context = match context {
             Ok(Value::Object(context)) => context,
@@ -113,6 +118,7 @@ impl ArrayEvent {
         match entry.name.as_str() {
             SUBMIT => serde_json::from_value(context()).map(Self::Submit),
             ELEMENTS => serde_json::from_value(context()).map(Self::Elements),
+            DEPEND => Ok(Self::Depend),
             URGENCY => serde_json::from_value(context()).map(Self::Urgency),
             _ => return Ok(None),
         }
@@ -136,6 +142,9 @@ pub enum ArrayLogError {
     /// The elements can't be read.
     #[error("elements: {0}")]
     Elements(serde_json::Error),
+    /// The elements don't fit the jobspec.
+    #[error(transparent)]
+    Unfit(#[from] ElementsError),
     /// The jobspec can't be read.
     #[error("jobspec: {0}")]
     Jobspec(#[from] crate::jobspec::JobspecError),

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::ArrayKey;
-use super::array::{Array, Origin};
+use super::array::{Array, DEPENDENCIES, Origin, is_of_array};
 use crate::api::{Cred, RequestError};
 use crate::array::{Elements, ElementsError};
 use crate::core::Core;
-use crate::host::errno::EINVAL;
+use crate::host::errno::{EAGAIN, EINVAL};
 use crate::job::JobId;
-use crate::jobspec::{Jobspec, JobspecError};
+use crate::jobspec::{Jobspec, JobspecError, path};
 use crate::requests::submit;
 use crate::submissions::Submitter;
 use crate::timers::Due;
@@ -17,6 +19,16 @@ use crate::timers::Due;
 /// How many elements of an array are pending jobs at least, as long as others wait. Schedulers look at so many jobs, and
 /// they are the supply of a node that runs short jobs one after the other.
 const AHEAD: usize = 1024;
+
+/// How many are at most, however many cores there are: they are made before other requests are served.
+const MOST_AHEAD: usize = 8192;
+
+/// How many bytes the jobspecs of those of one array have together, but for one of them.
+const MOST_BYTES: usize = 64 << 20;
+
+/// How many bytes the texts of all elements of a user's arrays may have, as long as not all of them are jobs. They stay in
+/// memory.
+const MOST_TEXTS: usize = 256 << 20;
 
 /// The number of elements that become jobs before what has happened so far is made durable.
 const PART: usize = 128;
@@ -70,6 +82,16 @@ fn prepare(
     let of_request = (checked.urgency, checked.flags);
     let submit::Admitted { jobspec, signed, environment } = submit::admit(core, cred, checked)?;
     elements.check(jobspec.value()).map_err(refuse)?;
+    let open = core.arrays.open().filter(|array| array.userid() == cred.userid);
+    let texts = open.map(|array| array.elements().bytes()).sum::<usize>();
+    if texts + elements.bytes() > MOST_TEXTS {
+        let text = format!(
+            "the texts of this user's waiting arrays have {texts} bytes, and those of this array {}; {MOST_TEXTS} are \
+             allowed together: submit it when others have started",
+            elements.bytes()
+        );
+        return Err(RequestError::new(EAGAIN, text));
+    }
     let id = submit::next_id(core)?;
     let origin = Origin { signed, environment };
     Ok((id, Array::new(id, cred.userid, of_request, (jobspec, elements), origin)))
@@ -107,6 +129,13 @@ fn jobspec_of(array: &Array, position: u32) -> Result<Jobspec, JobspecError> {
     let template = array.jobspec();
     let mut value = template.opened().value().clone();
     array.elements().fill(&mut value, array.id(), position)?;
+    if !array.depends()
+        && let Some(all) = path::get(&value, DEPENDENCIES).and_then(Value::as_array)
+    {
+        // The jobs that these name may be gone.
+        let left: Vec<Value> = all.iter().filter(|one| !is_of_array(one)).cloned().collect();
+        path::set(&mut value, DEPENDENCIES, left.into())?;
+    }
     match template.is_validated() {
         true => Jobspec::from_value(value),
         false => Ok(Jobspec::unvalidated(value)),
@@ -115,19 +144,16 @@ fn jobspec_of(array: &Array, position: u32) -> Result<Jobspec, JobspecError> {
 
 /// Makes jobs of elements where arrays have room for them.
 pub(crate) fn fill(core: &mut Core) -> Filled {
-    if core.arrays.open.is_empty() {
-        return Filled::None;
-    }
-    let now = core.turn.clock.now;
-    let ahead = AHEAD.max(core.alloc.pool.inventory().ncores().saturating_mul(4));
+    let cores = core.alloc.pool.inventory().ncores();
+    let ahead = cores.saturating_mul(4).clamp(AHEAD, MOST_AHEAD);
     let mut left = PART;
-    for id in core.arrays.open.iter().copied().collect::<Vec<JobId>>() {
-        let room = core.arrays.get(id).map_or(0, |array| array.room(now, ahead));
-        for _ in 0..room.min(left) {
-            if make(core, id).is_err() {
-                break;
-            }
+    for id in core.arrays.take_ready() {
+        while left > 0 && has_room(core, id, ahead) && make(core, id).is_ok() {
             left -= 1;
+        }
+        if left == 0 {
+            // What it could still have, it gets in the next part.
+            core.arrays.ready.insert(id);
         }
     }
     match left {
@@ -137,13 +163,25 @@ pub(crate) fn fill(core: &mut Core) -> Filled {
     }
 }
 
+/// Whether an element of an array may become a job now. The arrays of a user share what may be ahead, so that many arrays
+/// make no more jobs than one; each may have one.
+fn has_room(core: &Core, id: JobId, ahead: usize) -> bool {
+    let Some(array) = core.arrays.get(id) else { return false };
+    let length = array.jobspec().text().len().max(1);
+    let ahead = ahead.min(MOST_BYTES / length).max(1);
+    let of_user = core.arrays.ahead_of(array.userid());
+    let is_first = array.ahead() == 0;
+    array.room(core.turn.clock.now, ahead) > 0 && (is_first || of_user < ahead)
+}
+
 /// Sets the timer for the first element that is to be tried again, if none is set.
 pub(crate) fn time_refused(core: &mut Core) {
     let Core { turn, arrays, timers, .. } = core;
-    if arrays.is_timed {
+    if arrays.is_timed || arrays.refused.is_empty() {
         return;
     }
-    let next = arrays.open().filter_map(|array| Some(array.refusal()?.next));
+    let refused = arrays.refused.iter().filter_map(|id| arrays.get(*id));
+    let next = refused.filter_map(|array| Some(array.refusal()?.next));
     let later = next.filter(|next| *next > turn.clock.now);
     let Some(first) = later.reduce(|a, b| if b < a { b } else { a }) else { return };
     arrays.is_timed = true;

@@ -20,12 +20,16 @@ pub(crate) mod make;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
+use serde_json::Value;
 
 pub(crate) use self::array::{Array, Origin};
 pub use self::log::ArrayLogError;
 use crate::api::{Effects, ReplyTo, Write};
-use crate::job::{JobId, JobResult, State, Timestamp};
+use crate::eventlog::EventEntry;
+use crate::job::{JobId, JobResult, State, Timestamp, Uid, Urgency};
 use crate::jobs::{Jobs, Record};
 use crate::resource::Idset;
 
@@ -87,8 +91,18 @@ pub(crate) struct Arrays {
     active: FxHashMap<JobId, (JobId, u32)>,
     /// The arrays with elements that aren't jobs yet.
     open: BTreeSet<JobId>,
+    /// Those of them for which something has happened since elements were made: they may have room for more.
+    ready: BTreeSet<JobId>,
+    /// Those of them whose elements are refused.
+    refused: BTreeSet<JobId>,
+    /// Elements that have become jobs, or are to, and have no resources yet, by user.
+    ahead: FxHashMap<Uid, usize>,
+    /// Jobs that were submitted again and haven't ended, with their arrays.
+    replaced: FxHashMap<JobId, JobId>,
     /// Arrays to which something has happened in this turn.
     changed: BTreeSet<JobId>,
+    /// Whether jobs were purged.
+    may_purge: bool,
     /// Whether the timer is set that tries a refused element again.
     is_timed: bool,
 }
@@ -126,6 +140,40 @@ impl Arrays {
     /// Notes that the timer has fired that tries a refused element again.
     pub(crate) fn timer_has_fired(&mut self) {
         self.is_timed = false;
+        self.ready.extend(&self.refused);
+    }
+
+    /// Takes the arrays that may have room for more jobs.
+    fn take_ready(&mut self) -> BTreeSet<JobId> {
+        std::mem::take(&mut self.ready)
+    }
+
+    /// How many elements of a user are jobs without resources, or are to become jobs.
+    fn ahead_of(&self, userid: Uid) -> usize {
+        self.ahead.get(&userid).copied().unwrap_or_default()
+    }
+
+    /// Counts an element that is ahead, or that isn't any longer.
+    fn count_ahead(&mut self, userid: Uid, more: bool) {
+        let count = self.ahead.entry(userid).or_default();
+        *count = if more { *count + 1 } else { count.saturating_sub(1) };
+        if *count == 0 {
+            self.ahead.remove(&userid);
+        }
+    }
+
+    /// The urgency of a new element's array.
+    pub(crate) fn urgency_of(&self, job: JobId) -> Option<Urgency> {
+        let (id, _) = self.active.get(&job)?;
+        self.by_id.get(id).map(Array::urgency)
+    }
+
+    /// Whether a job that isn't accepted yet is an element that was canceled.
+    pub(crate) fn is_unwanted(&self, job: JobId) -> bool {
+        let place = self.active.get(&job);
+        place.is_some_and(|(id, position)| {
+            self.by_id.get(id).is_some_and(|array| array.is_unwanted(*position))
+        })
     }
 
     /// Whether an active job is an element of an array.
@@ -151,6 +199,7 @@ impl Arrays {
         self.active.extend(array.active_jobs().map(|(position, job)| (job, (id, position))));
         if array.waiting() > 0 {
             self.open.insert(id);
+            self.ready.insert(id);
         }
         self.by_id.insert(id, array);
     }
@@ -158,6 +207,9 @@ impl Arrays {
     /// Notes that an element is at the gates as this job.
     fn note_made(&mut self, id: JobId, position: u32, job: JobId) {
         self.active.insert(job, (id, position));
+        if let Some(userid) = self.by_id.get(&id).map(Array::userid) {
+            self.count_ahead(userid, true);
+        }
     }
 
     /// Notes that a job was accepted. If it is the first element of an array, returns the array, which is accepted by
@@ -171,6 +223,8 @@ impl Arrays {
         let (id, position) = *self.active.get(&job)?;
         let array = self.by_id.get_mut(&id)?;
         self.changed.insert(id);
+        self.ready.insert(id);
+        self.refused.remove(&id);
         let is_first = array.accepted(now, position, job);
         if is_first {
             store(effects, array);
@@ -181,38 +235,94 @@ impl Arrays {
     /// Notes that a job takes the place of one that is submitted again, before that one ends.
     pub(crate) fn replace(&mut self, now: Timestamp, old: JobId, new: JobId) {
         let Some((id, position)) = self.active.remove(&old) else { return };
-        if let Some(array) = self.by_id.get_mut(&id) {
-            self.active.insert(new, (id, position));
-            array.accepted(now, position, new);
-            self.changed.insert(id);
+        let Some(array) = self.by_id.get_mut(&id) else { return };
+        let userid = array.userid();
+        self.active.insert(new, (id, position));
+        array.accepted(now, position, new);
+        self.changed.insert(id);
+        self.replaced.insert(old, id);
+        self.count_ahead(userid, true);
+    }
+
+    /// Notes that no job takes the place of one that was to be submitted again, and that may have ended meanwhile.
+    pub(crate) fn keep(&mut self, jobs: &Jobs, old: JobId) {
+        if let Some(record) = jobs.get(old).filter(|record| record.job.state() == State::Inactive) {
+            self.follow(record, State::Cleanup, false);
         }
     }
 
     /// Notes that a job was refused. Its element waits, or its array was refused by that.
-    pub(crate) fn refused(&mut self, now: Timestamp, job: JobId, reason: &str) {
-        let Some((id, position)) = self.active.remove(&job) else { return };
-        let Some(array) = self.by_id.get_mut(&id) else { return };
+    /// Returns the array if its elements can never become jobs, since what they depend on can't be satisfied.
+    pub(crate) fn refused(
+        &mut self,
+        now: Timestamp,
+        job: JobId,
+        reason: &str,
+        by_dependency: bool,
+    ) -> Option<JobId> {
+        let (id, position) = self.active.remove(&job)?;
+        let array = self.by_id.get_mut(&id)?;
+        let userid = array.userid();
         if array.is_accepted() {
             array.refused(now, position, reason);
+            if by_dependency {
+                array.drop_all_waiting();
+            }
+            self.changed.insert(id);
+            self.refused.insert(id);
         } else {
             self.refuse(id);
         }
+        self.count_ahead(userid, false);
+        by_dependency.then_some(id)
     }
 
-    /// Follows a job from one state to the next.
-    pub(crate) fn follow(&mut self, record: &Record, left: State) {
-        let job = record.job.id();
-        let Some(&(id, position)) = self.active.get(&job) else { return };
-        let Some(array) = self.by_id.get_mut(&id) else { return };
-        let state = record.job.state();
-        if is_pending(left) && !is_pending(state) {
+    /// Follows a job from one state to the next. If it is to be submitted again (`is_requeued`), its end isn't that of its
+    /// element. Returns the array if its elements can never become jobs, since what they depend on can't be satisfied.
+    pub(crate) fn follow(
+        &mut self,
+        record: &Record,
+        left: State,
+        is_requeued: bool,
+    ) -> Option<JobId> {
+        let (job, state) = (record.job.id(), record.job.state());
+        let end = record.job.kept().times.inactive();
+        if state == State::Inactive
+            && let Some(id) = self.replaced.remove(&job)
+        {
+            self.by_id.get_mut(&id)?.note_end(end);
+            return None;
+        }
+        let &(id, position) = self.active.get(&job)?;
+        let array = self.by_id.get_mut(&id)?;
+        let userid = array.userid();
+        self.ready.insert(id);
+        let leaves = is_pending(left) && !is_pending(state);
+        if leaves {
             array.left_pending(position);
         }
-        if state == State::Inactive {
-            self.active.remove(&job);
-            array.ended(position, record.result().unwrap_or(JobResult::Failed));
+        if left == State::Depend && state == State::Priority {
+            let met = record.job.kept().times.priority.get();
+            array.dependencies_met(met.unwrap_or(record.job.t_submit()));
             self.changed.insert(id);
         }
+        // As by a job that can't succeed any more.
+        let is_hopeless = left == State::Depend
+            && state > State::Run
+            && record.exception.as_ref().is_some_and(is_about_dependency);
+        if is_hopeless {
+            array.drop_all_waiting();
+            self.changed.insert(id);
+        }
+        if state == State::Inactive && !is_requeued {
+            self.active.remove(&job);
+            array.ended(end, position, record.result().unwrap_or(JobResult::Failed));
+            self.changed.insert(id);
+        }
+        if leaves {
+            self.count_ahead(userid, false);
+        }
+        is_hopeless.then_some(id)
     }
 
     /// Writes what has happened to arrays in this turn, beside what has happened to their jobs. Responds to those who
@@ -229,6 +339,8 @@ impl Arrays {
             }
             if array.has_all_made() {
                 self.open.remove(&id);
+                self.refused.remove(&id);
+                array.shrink();
             }
             if array.is_over() {
                 let response = array.response();
@@ -243,27 +355,37 @@ impl Arrays {
     pub(crate) fn change(&mut self, id: JobId) -> Option<&mut Array> {
         let array = self.by_id.get_mut(&id).filter(|array| array.is_accepted())?;
         self.changed.insert(id);
+        self.ready.insert(id);
         Some(array)
     }
 
     /// Counts the elements that are pending jobs, once all jobs are restored. A job that could not be restored has
     /// failed.
     pub(crate) fn count_restored(&mut self, jobs: &Jobs) {
+        let mut ahead = Vec::new();
         for (id, array) in &mut self.by_id {
             let mut pending = Idset::new();
             for (position, job) in array.active_jobs().collect::<Vec<_>>() {
                 match jobs.state(job) {
-                    Some(state) if is_pending(state) => drop(pending.insert(position)),
-                    Some(_) => {}
-                    None => {
+                    Some(state) if is_pending(state) => {
+                        pending.insert(position);
+                        ahead.push(array.userid());
+                    }
+                    // An inactive one was to be submitted again.
+                    Some(State::Inactive) | None => {
+                        let record = jobs.get(job);
+                        let end = record.and_then(|record| record.job.kept().times.inactive());
+                        let result = record.and_then(Record::result).unwrap_or(JobResult::Failed);
                         self.active.remove(&job);
-                        array.ended(position, JobResult::Failed);
+                        array.ended(end, position, result);
                         self.changed.insert(*id);
                     }
+                    Some(_) => {}
                 }
             }
             array.restore_pending(pending);
         }
+        ahead.into_iter().for_each(|userid| self.count_ahead(userid, true));
     }
 
     /// Removes a waiter whose client has gone.
@@ -271,8 +393,16 @@ impl Arrays {
         self.by_id.values_mut().for_each(|array| array.abandon(reply));
     }
 
+    /// Notes that a job was purged.
+    pub(crate) fn note_purge(&mut self) {
+        self.may_purge = true;
+    }
+
     /// Removes the arrays that have ended before the oldest job that is kept: all their jobs are purged.
     pub(crate) fn purge(&mut self, effects: &mut Effects, oldest: Option<Timestamp>) {
+        if !std::mem::take(&mut self.may_purge) {
+            return;
+        }
         let is_old = |array: &&Array| {
             let end = array.end();
             end.is_some_and(|end| oldest.is_none_or(|oldest| end < oldest))
@@ -285,6 +415,12 @@ impl Arrays {
             }
         }
     }
+}
+
+/// Whether an exception says that a dependency can't be satisfied.
+fn is_about_dependency(exception: &Arc<EventEntry>) -> bool {
+    let kind = exception.context.as_ref().and_then(|context| context.get("type"));
+    kind.and_then(Value::as_str) == Some("dependency")
 }
 
 /// Whether a job in this state has no resources yet.

@@ -6,10 +6,11 @@ use std::rc::Rc;
 use super::pushing;
 use super::schemes::unsupported;
 use crate::agenda::{Frame, Progress, Purpose, Subject, Work};
+use crate::arrays::{Array, Arrays};
 use crate::eventlog::{Event, Raised};
 use crate::host::{AsyncPolicy, BoundHandler, Handlers, OnRestart, PluginKey};
 use crate::job::{JobId, State};
-use crate::jobs::Jobs;
+use crate::jobs::{Jobs, Record};
 use crate::jobspec::Dependency;
 use crate::plugins::Plugins;
 use crate::topic::TopicId;
@@ -91,6 +92,23 @@ pub(crate) fn recheck(
     for dependency in dependencies.into_iter().rev() {
         let purpose = if only.is_some() { Purpose::Introduce } else { Purpose::Recheck };
         push(turn, jobs, plugins, id, dependency, purpose, only);
+    }
+}
+
+/// Asks again about the dependencies of the jobs that may wait for an array, some of whose elements have gone without an
+/// event of a job.
+pub(crate) fn recheck_for_array(
+    turn: &mut Turn,
+    jobs: &mut Jobs,
+    plugins: &Plugins,
+    arrays: &Arrays,
+    array: JobId,
+) {
+    let Some(userid) = arrays.get(array).map(Array::userid) else { return };
+    let may_wait =
+        |record: &Record| record.job.state() == State::Depend && record.job.userid() == userid;
+    for job in jobs.active_where(may_wait) {
+        recheck(turn, jobs, plugins, job, None);
     }
 }
 

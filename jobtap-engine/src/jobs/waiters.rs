@@ -132,7 +132,7 @@ impl Waiters {
         &mut self,
         effects: &mut Effects,
         counts: &Counts,
-        waiting: u64,
+        waiting: impl Fn() -> u64,
         is_settled: impl Fn() -> bool,
     ) {
         if self.drain.is_empty() && self.idle.is_empty() {
@@ -140,7 +140,7 @@ impl Waiters {
         }
         let running = counts.count(&[State::Run, State::Cleanup]);
         let pending = counts.count(&[State::New, State::Depend, State::Priority, State::Sched]);
-        let pending = pending + waiting;
+        let pending = pending + waiting();
         if running > 0 {
             return;
         }

@@ -13,7 +13,7 @@ use super::alloc::Allocation;
 use super::api::{JobLog, Level};
 use super::core::Core;
 use super::dispatch::shadow;
-use super::dispatch::{async_work, pushing, resubmission};
+use super::dispatch::{async_work, dependencies, pushing, resubmission};
 use super::exec;
 use super::jobs::{Applied, Jobs};
 use super::plugins::Plugins;
@@ -75,10 +75,8 @@ fn follow(core: &mut Core, id: JobId, entry: &Arc<EventEntry>, applied: &Applied
     // Logged before any plugin sees it, so that the log is in the order of causes.
     core.jobs.append(&mut core.turn.effects, id, JobLog::Main, entry);
     follow_in_parts(&mut core.jobs, &mut core.alloc, id, entry, applied);
-    if let Some(left) = applied.left
-        && let Some(record) = core.jobs.get(id)
-    {
-        core.arrays.follow(record, left);
+    if let Some(left) = applied.left {
+        follow_array(core, id, left);
     }
     core.turn.agenda.push(Work::Act(id));
     if let Some(left) = applied.left {
@@ -104,6 +102,16 @@ fn follow(core: &mut Core, id: JobId, entry: &Arc<EventEntry>, applied: &Applied
     }
     exec::follow_event(turn, jobs, timers, *exec, id, entry, applied);
     show_subscribers(&mut turn.agenda, jobs, plugins, id, entry);
+}
+
+/// Keeps the array of the job in step with it.
+fn follow_array(core: &mut Core, id: JobId, left: State) {
+    let Core { turn, jobs, plugins, submissions, arrays, .. } = core;
+    let Some(record) = jobs.get(id) else { return };
+    let is_requeued = submissions.requeues.contains_key(&id);
+    if let Some(array) = arrays.follow(record, left, is_requeued) {
+        dependencies::recheck_for_array(turn, jobs, plugins, arrays, array);
+    }
 }
 
 /// Keeps counts and resources in step with the job.

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::jobs::{self, check_exception, check_signal, post_exception, refuse};
+use super::slurm::begin;
 use crate::api::{Cred, RaisedException, ReplyTo, RequestError};
 use crate::arrays::{Array, Arrays};
 use crate::core::Core;
@@ -11,8 +12,9 @@ use crate::eventlog::Event;
 use crate::exec;
 use crate::host::errno::{EINVAL, ENOENT, EPERM};
 use crate::job::{JobId, Reach, State, StateSet, Uid, Urgency};
-use crate::jobs::{Jobs, Record};
+use crate::jobs::Jobs;
 use crate::resource::Idset;
+use crate::topic::TopicId;
 use crate::turn::Turn;
 
 const UNKNOWN: &str = "unknown array id";
@@ -55,7 +57,7 @@ pub(super) fn raise(
     }
     let positions = all.positions_of(indexes.unwrap_or(all.indexes()));
     let active = array.active_among(&positions);
-    let (count, userid) = (active.len(), array.userid());
+    let count = active.len();
     let mut dropped = 0;
     if severity == 0
         && let Some(array) = arrays.change(id)
@@ -69,40 +71,35 @@ pub(super) fn raise(
         }
     }
     if dropped > 0 {
-        // No event of a job tells those that wait for the array.
-        let may_wait =
-            |record: &Record| record.job.state() == State::Depend && record.job.userid() == userid;
-        for job in jobs.active_where(may_wait) {
-            dependencies::recheck(turn, jobs, plugins, job, None);
-        }
+        dependencies::recheck_for_array(turn, jobs, plugins, arrays, id);
     }
     Ok(json!({ "count": count + dropped }))
 }
 
 /// `job-manager.raiseall`: on jobs, and on the elements of arrays that aren't jobs yet.
-#[expect(clippy::too_many_arguments, reason = "the request has these members")]
 pub(super) fn raise_all(
-    turn: &mut Turn,
-    jobs: &Jobs,
-    arrays: &mut Arrays,
+    core: &mut Core,
     cred: Cred,
     dry_run: bool,
     userid: Option<Uid>,
     states: StateSet,
     exception: &RaisedException,
 ) -> Result<Value, RequestError> {
+    let Core { turn, jobs, plugins, arrays, .. } = core;
     let mut response = jobs::raise_all(turn, jobs, cred, dry_run, userid, states, exception)?;
     let mut waiting = 0;
     // An element that isn't a job yet waits for resources, as a job in SCHED does.
     if states.contains(State::Sched) && exception.severity == 0 {
         let ids = arrays.ids_where(|array| {
-            array.waiting() > 0 && userid.is_none_or(|userid| array.userid() == userid)
+            array.has_unmade() && userid.is_none_or(|userid| array.userid() == userid)
         });
         for id in ids {
-            waiting += match dry_run {
-                true => arrays.get(id).map_or(0, Array::waiting),
-                false => arrays.change(id).map_or(0, Array::drop_all_waiting),
-            };
+            if dry_run {
+                waiting += arrays.get(id).map_or(0, Array::waiting);
+            } else {
+                waiting += arrays.change(id).map_or(0, Array::drop_all_waiting);
+                dependencies::recheck_for_array(turn, jobs, plugins, arrays, id);
+            }
         }
     }
     if let Some(count) = response.get("count").and_then(Value::as_u64)
@@ -138,28 +135,58 @@ pub(super) fn kill(
 }
 
 /// `job-manager.urgency` on an array: of the elements that have no resources yet.
-pub(super) fn set_urgency(
-    turn: &mut Turn,
-    jobs: &mut Jobs,
-    arrays: &mut Arrays,
-    cred: Cred,
-    id: JobId,
-    value: i64,
-) -> Result<Value, RequestError> {
-    let urgency = Urgency::new(value)
-        .map_err(|_| RequestError::new(EINVAL, "urgency value is out of range"))?;
+pub(super) fn set_urgency(core: &mut Core, reply: ReplyTo, cred: Cred, id: JobId, value: i64) {
+    let checked = Urgency::new(value)
+        .map_err(|_| RequestError::new(EINVAL, "urgency value is out of range"))
+        .and_then(|urgency| check_urgency(core, cred, id, urgency).map(|()| urgency));
+    match checked {
+        // Plugins see the request once, about one of the jobs.
+        Ok(urgency) if core.plugins.stack.handles(TopicId::SlurmJobModify) => {
+            begin::begin_array_urgency(core, reply, cred, id, urgency);
+        }
+        Ok(urgency) => {
+            let done = post_urgency(core, cred, id, urgency);
+            core.turn.effects.reply(reply, done);
+        }
+        Err(error) => core.turn.effects.reply(reply, Err(error)),
+    }
+}
+
+fn check_urgency(core: &Core, cred: Cred, id: JobId, urgency: Urgency) -> Result<(), RequestError> {
+    let Core { jobs, arrays, .. } = core;
     let array = own(arrays, cred, id, "guests can only reprioritize their own jobs")?;
     if !cred.owner && urgency > array.urgency().max(Urgency::DEFAULT) {
         return refuse(EPERM, "guests can only adjust urgency <= default");
     }
-    let pending: Vec<JobId> = array
-        .active_jobs()
-        .map(|(_, job)| job)
-        .filter(|job| jobs.state(*job).is_some_and(|state| state < State::Run))
-        .collect();
-    if pending.is_empty() && array.waiting() == 0 {
-        return refuse(EINVAL, "urgency cannot be changed once resources are allocated");
+    for job in pending(jobs, array) {
+        let own = jobs.get(job).map_or(Urgency::DEFAULT, |record| record.job.urgency());
+        if !cred.owner && urgency > own.max(Urgency::DEFAULT) {
+            return refuse(EPERM, "guests can only adjust urgency <= default");
+        }
     }
+    match array.has_pending() {
+        true => Ok(()),
+        false => refuse(EINVAL, "urgency cannot be changed once resources are allocated"),
+    }
+}
+
+/// The jobs of an array that have no resources.
+fn pending(jobs: &Jobs, array: &Array) -> Vec<JobId> {
+    let all = array.active_jobs().map(|(_, job)| job);
+    all.filter(|job| jobs.state(*job).is_some_and(|state| state < State::Run)).collect()
+}
+
+/// Changes the urgency of an array, which has been checked. Returns the response.
+pub(super) fn post_urgency(
+    core: &mut Core,
+    cred: Cred,
+    id: JobId,
+    urgency: Urgency,
+) -> Result<Value, RequestError> {
+    // Checked once more: the elements may have gone on while a plugin was awaited.
+    check_urgency(core, cred, id, urgency)?;
+    let Core { turn, jobs, arrays, .. } = core;
+    let pending = arrays.get(id).map(|array| pending(jobs, array)).unwrap_or_default();
     let now = turn.clock.now;
     let old = arrays.change(id).map(|array| array.set_urgency(now, cred, urgency));
     for job in pending {

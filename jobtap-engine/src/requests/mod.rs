@@ -79,7 +79,7 @@ pub(super) fn handle(core: &mut Core, reply: ReplyTo, cred: Cred, request: Reque
             jobs::raise(turn, jobs, cred, id, &exception).map(|()| json!({}))
         }
         Request::RaiseAll { dry_run, userid, states, exception } => {
-            arrays::raise_all(turn, jobs, arrays, cred, dry_run, userid, states, &exception)
+            arrays::raise_all(core, cred, dry_run, userid, states, &exception)
         }
         Request::Kill { id, signum, reach } if arrays.get(id).is_some() => {
             arrays::kill(turn, jobs, arrays, cred, id, signum, reach)
@@ -98,7 +98,7 @@ pub(super) fn handle(core: &mut Core, reply: ReplyTo, cred: Cred, request: Reque
             jobs::memo(turn, jobs, cred, id, volatile, memo).map(|()| json!({}))
         }
         Request::Urgency { id, urgency } if arrays.get(id).is_some() => {
-            arrays::set_urgency(turn, jobs, arrays, cred, id, urgency)
+            return arrays::set_urgency(core, reply, cred, id, urgency);
         }
         Request::Urgency { id, urgency } => {
             return jobs::set_urgency(core, reply, cred, id, urgency);

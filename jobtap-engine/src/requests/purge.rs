@@ -181,13 +181,12 @@ fn set_heartbeat(turn: &mut Turn, jobs: &mut Jobs, timers: &mut Timers, after: f
 
 /// Purges jobs beyond the configured limits.
 pub(crate) fn heartbeat(core: &mut Core) {
-    let Core { turn, jobs, plugins, alloc, timers, arrays, .. } = core;
+    let Core { turn, jobs, plugins, alloc, timers, .. } = core;
     let limits = jobs.inactive.limits;
     let count = purge_beyond(turn, jobs, plugins, &alloc.queues, limits, BATCH);
     if count > 0 {
         turn.effects.log(Level::Debug, format!("purged {count} inactive jobs"));
     }
-    arrays.purge(&mut turn.effects, jobs.inactive.oldest());
     jobs.inactive.heartbeat = None;
     if count == BATCH {
         set_heartbeat(turn, jobs, timers, NEXT_BATCH);

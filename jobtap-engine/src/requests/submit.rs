@@ -73,8 +73,9 @@ pub(super) fn resubmit(
     match if is_wanted { checked } else { Err(canceled()) } {
         Ok(checked) => take_to_gates(core, submitter, cred, checked),
         Err(error) => {
-            let Core { turn, jobs, submissions, .. } = core;
+            let Core { turn, jobs, submissions, arrays, .. } = core;
             refused(turn, jobs, submissions, submitter, error);
+            arrays.keep(jobs, of);
         }
     }
 }
@@ -108,8 +109,10 @@ pub(super) fn take_to_gates(
         None => begin(core, submitter, cred, checked),
     };
     if let Err((submitter, error)) = begun {
-        let Core { turn, jobs, submissions, .. } = core;
+        let Core { turn, jobs, submissions, arrays, .. } = core;
+        let replaces = submitter.replaces;
         refused(turn, jobs, submissions, submitter, error);
+        replaces.into_iter().for_each(|of| arrays.keep(jobs, of));
     }
 }
 
@@ -253,9 +256,9 @@ pub(crate) fn step(core: &mut Core, id: JobId, step: SubmissionStep) {
             );
         }
         SubmissionStep::Dependency(index) => ask_dependency(core, id, index),
-        SubmissionStep::New if submissions.is_unwanted(id) => {
+        SubmissionStep::New if submissions.is_unwanted(id) || arrays.is_unwanted(id) => {
             let text = resubmission::CANCELED.to_owned();
-            reject(core, id, text);
+            reject(core, id, text, false);
         }
         SubmissionStep::New => {
             turn.agenda.push(Work::Submission(id, SubmissionStep::Accept));
@@ -275,7 +278,7 @@ fn ask_dependency(core: &mut Core, id: JobId, index: usize) {
         return;
     };
     match record.job.kept().jobspec.dependency(index) {
-        Err(error) => reject(core, id, error.to_string()),
+        Err(error) => reject(core, id, error.to_string(), true),
         Ok(None) => turn.agenda.push(Work::Submission(id, SubmissionStep::New)),
         Ok(Some(dependency)) => {
             let purpose = Purpose::Gate(SubmissionStep::Dependency(index + 1));
@@ -289,7 +292,8 @@ pub(crate) fn finish_gate(core: &mut Core, frame: Frame, next: SubmissionStep) {
     let Core { turn, plugins, .. } = &mut *core;
     let id = frame.job;
     if let Some(text) = frame.refusal {
-        return reject(core, id, text);
+        let by_dependency = matches!(frame.subject, Subject::Dependency(_));
+        return reject(core, id, text, by_dependency);
     }
     if !frame.awaited.is_empty() {
         return plugins.suspend(id, frame);
@@ -297,7 +301,7 @@ pub(crate) fn finish_gate(core: &mut Core, frame: Frame, next: SubmissionStep) {
     match &frame.subject {
         Subject::Dependency(dependency) if frame.progress.deciders == 0 => {
             let text = schemes::unsupported(plugins, &dependency.scheme);
-            reject(core, id, text);
+            reject(core, id, text, true);
         }
         _ => turn.agenda.push(Work::Submission(id, next)),
     }
@@ -337,15 +341,26 @@ fn accept(
         turn.effects.reply_with(reply, messages, Ok(json!({ "id": submitted })));
     }
     jobs.post(turn, id, Event::Validate);
+    // The urgency of the array may have changed while the element was at the gates.
+    if let Some(urgency) = arrays.urgency_of(id)
+        && jobs.get(id).is_some_and(|record| record.job.urgency() != urgency)
+    {
+        jobs.post(turn, id, Event::Urgency { userid: None, urgency });
+    }
 }
 
 /// Rejects a job: once `job.destroy` has seen it, nothing but the response is left.
-fn reject(core: &mut Core, id: JobId, text: String) {
+fn reject(core: &mut Core, id: JobId, text: String, by_dependency: bool) {
     let Core { turn, jobs, plugins, submissions, arrays, .. } = core;
     let text = if text.is_empty() { "rejected by plugin".to_owned() } else { text };
-    arrays.refused(turn.clock.now, id, &text);
+    let dropped = arrays.refused(turn.clock.now, id, &text, by_dependency);
     if let Some(submitter) = submissions.submitters.remove(&id) {
+        let replaces = submitter.replaces;
         refused(turn, jobs, submissions, submitter, invalid(text));
+        replaces.into_iter().for_each(|of| arrays.keep(jobs, of));
+    }
+    if let Some(array) = dropped {
+        dependencies::recheck_for_array(turn, jobs, plugins, arrays, array);
     }
     if let Some(record) = jobs.get_mut(id) {
         async_work::abort_all(record);

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::{changed, fields, from_fields};
 use crate::agenda::{Agenda, Chain, ChainPurpose, Progress};
 use crate::api::{Cred, Effect, ReplyTo, Requester, Submission};
+use crate::arrays::Array;
 use crate::core::Core;
 use crate::dispatch::chains;
 use crate::host::{Handlers, SlurmRequest};
@@ -81,6 +82,21 @@ pub(crate) fn begin_urgency(
     let descriptor = JobDescriptor { priority, ..unchanged() };
     let purpose = ChainPurpose::Urgency { id, urgency };
     begin_modify(core, reply, cred, id, descriptor, purpose);
+}
+
+/// Takes a request about the urgency of an array to the plugins. They see it as one about the job that was made last.
+pub(crate) fn begin_array_urgency(
+    core: &mut Core,
+    reply: ReplyTo,
+    cred: Cred,
+    array: JobId,
+    urgency: Urgency,
+) {
+    let shown = core.arrays.get(array).and_then(Array::last_job).unwrap_or(array);
+    let priority = Some(urgency.value().into());
+    let descriptor = JobDescriptor { priority, ..unchanged() };
+    let purpose = ChainPurpose::ArrayUrgency { array, shown, urgency };
+    begin_modify(core, reply, cred, shown, descriptor, purpose);
 }
 
 /// Asks the plugins about a change. Its description names the job's owner as its user, even when another user requests

@@ -11,7 +11,7 @@ use crate::jobs::Jobs;
 use crate::jobspec::{Jobspec, path};
 use crate::requests::submit::Checked;
 use crate::requests::update::Updates;
-use crate::requests::{jobs, submit, update};
+use crate::requests::{arrays, jobs, submit, update};
 use crate::slurm::{JobDescriptor, apply_changes, updates_between};
 use crate::submissions::Submitter;
 
@@ -45,6 +45,11 @@ pub(crate) fn finish(core: &mut Core, chain: Chain) {
         ChainPurpose::Urgency { id, urgency } => {
             let urgency = rewrite_urgency(&mut core.turn.effects, changes, id, urgency);
             let done = jobs::post_urgency(&mut core.turn, &mut core.jobs, cred, id, urgency);
+            return core.turn.effects.reply_with(reply, messages, done);
+        }
+        ChainPurpose::ArrayUrgency { array, urgency, .. } => {
+            let urgency = rewrite_urgency(&mut core.turn.effects, changes, array, urgency);
+            let done = arrays::post_urgency(core, cred, array, urgency);
             return core.turn.effects.reply_with(reply, messages, done);
         }
     };

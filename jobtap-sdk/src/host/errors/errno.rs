@@ -8,6 +8,8 @@ pub const ENOENT: i32 = 2;
 pub const EIO: i32 = 5;
 /// There is no job to wait for.
 pub const ECHILD: i32 = 10;
+/// There is no room for it now; later there will be.
+pub const EAGAIN: i32 = 11;
 /// It is in use.
 pub const EBUSY: i32 = 16;
 /// It exists already.
