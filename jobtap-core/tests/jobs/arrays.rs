@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use jobtap_core::array::Elements;
+use jobtap_core::array::{Element, Elements};
 use jobtap_core::engine::{RaisedException, Request};
 use jobtap_core::job::{JobId, State};
 use jobtap_core::prelude::*;
@@ -156,6 +156,56 @@ fn the_arrays_of_a_user_share_what_may_be_ahead() {
     assert_eq!(text(&m, other, "waiting"), "");
     m.advance(11_000.0);
     assert_eq!(m.job_stats()["successful"], 21_000);
+}
+
+/// Looks for a minute at each element but the first, and at jobs that run again.
+#[derive(Default)]
+struct Slow;
+
+#[jobtap_plugin(name = "slow")]
+impl Slow {
+    #[on("job.validate")]
+    async fn validate(job: JobInfo, remote: Remote<Self>) -> Result<(), Reject> {
+        let place = Element::of(job.jobspec.value());
+        let is_again = job.jobspec.value().pointer("/attributes/system/slurm/requeue_of").is_some();
+        if place.is_some_and(|place| place.index > 0) || is_again {
+            remote.sleep(60.0).await?;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn elements_at_the_gates_are_canceled_and_held_with_the_others() {
+    let mut m = cores(2).plugin::<Slow>().start();
+    let canceled = m.submit(array("0-9").run_for(1.0)).unwrap();
+    let held = m.submit(array("0-9").run_for(1.0)).unwrap();
+    assert_eq!(text(&m, canceled, "waiting"), "1-9");
+    m.urgency(held, 0).unwrap();
+    m.cancel(canceled).unwrap();
+    m.advance(300.0);
+    let array = m.array(canceled);
+    assert_eq!((&array["over"], &array["canceled"]), (&json!(true), &json!("1-9")), "{array}");
+    assert_eq!((text(&m, held, "completed"), running(&m, held)), ("0".to_owned(), 0));
+    m.urgency(held, 16).unwrap();
+    m.advance(300.0);
+    assert_eq!(text(&m, held, "completed"), "0-9");
+}
+
+#[test]
+fn an_element_that_ends_before_it_runs_again_is_not_over() {
+    let mut m = cores(1).plugin::<Slow>().start();
+    let id = m.submit(array("0")).unwrap();
+    let first = m.element(id, 0).unwrap();
+    let asked = m.open_request(1000, Request::Requeue { id: first, hold: false });
+    m.finish(first, 0);
+    assert_eq!((m.job(first).state(), &m.array(id)["over"]), (State::Inactive, &json!(false)));
+    m.advance(60.0);
+    let new = m.answered(asked).unwrap().unwrap()["id"].as_u64().map(JobId::new).unwrap();
+    assert_eq!((m.element(id, 0), &m.array(id)["over"]), (Some(new), &json!(false)));
+    m.finish(new, 1);
+    let array = m.array(id);
+    assert_eq!((&array["failed"], &array["completed"]), (&json!("0"), &json!("")), "{array}");
 }
 
 #[test]

@@ -543,7 +543,7 @@ impl Array {
 
     /// Whether elements have no resources yet.
     pub(crate) fn has_pending(&self) -> bool {
-        !self.pending.is_empty() || !self.waiting.is_empty()
+        !self.pending.is_empty() || !self.has_all_made()
     }
 
     /// Whether elements wait only since as many others are active as the submission allows at once.
@@ -587,7 +587,10 @@ impl Array {
     /// has their indexes, and what holds them back.
     pub(crate) fn attributes(&self, record: &Record) -> Value {
         let shown = match self.has_pending() {
-            true => self.elements.indexes_at(&self.waiting.union(&self.pending)),
+            true => {
+                let waiting = self.waiting.union(&self.at_gates);
+                self.elements.indexes_at(&waiting.union(&self.pending))
+            }
             false => self.elements.indexes().clone(),
         };
         let mut attributes = record.attributes();
