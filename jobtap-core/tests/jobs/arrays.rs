@@ -185,7 +185,7 @@ fn elements_at_the_gates_are_canceled_and_held_with_the_others() {
     m.cancel(canceled).unwrap();
     m.advance(300.0);
     let array = m.array(canceled);
-    assert_eq!((&array["over"], &array["canceled"]), (&json!(true), &json!("1-9")), "{array}");
+    assert_eq!((&array["over"], &array["canceled"]), (&json!(true), &json!("0-9")), "{array}");
     assert_eq!((text(&m, held, "completed"), running(&m, held)), ("0".to_owned(), 0));
     m.urgency(held, 16).unwrap();
     m.advance(300.0);
