@@ -50,7 +50,7 @@ impl Few {
     }
 
     #[on("job.new")]
-    fn new(&mut self, _job: &Job) {
+    fn accepted(&mut self, _job: &Job) {
         self.active += 1;
     }
 
