@@ -85,6 +85,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("job last", &["jobtap job last", "jobtap job last 5"]),
     ("job memo", &["jobtap job memo f2oLkTLb step=3"]),
     ("job namespace", &["jobtap job namespace f2oLkTLb"]),
+    ("job unpack", &["jobtap job unpack out.pack", "jobtap job unpack out.pack f2oLkTLb[17]"]),
     (
         "job purge",
         &["jobtap job purge --age-limit=30d", "jobtap job purge --num-limit=1000 --force"],

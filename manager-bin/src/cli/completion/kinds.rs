@@ -7,6 +7,8 @@ use super::candidates::{self, Jobs, Plugins};
 
 /// The commands that also take inactive jobs; the others take only active ones.
 const ENDED_JOBS: &[&str] = &[
+    "resubmit",
+    "unpack",
     "attach",
     "eventlog",
     "hostpids",
