@@ -1,4 +1,5 @@
 //! Job arrays: many jobs by one request.
+#![allow(clippy::unwrap_used)]
 
 use std::fs;
 
