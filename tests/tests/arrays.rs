@@ -1,4 +1,5 @@
 //! Job arrays: many jobs by one request.
+#![allow(clippy::unwrap_used)]
 
 use std::fs;
 
@@ -31,6 +32,10 @@ fn an_array_is_one_request_for_many_jobs() {
     assert_eq!(listed, format!("{array}[0-2]:COMPLETED"));
     let attached = m.jobtap(&format!("job attach {array}"));
     assert!(attached.stderr.contains("is a job array: name an element"), "{attached:?}");
+    for words in ["job wait-event ID clean", "job eventlog --follow ID"] {
+        let refused = m.jobtap(&words.replace("ID", &array));
+        assert!(refused.code == 1 && refused.stderr.contains("use job status"), "{refused:?}");
+    }
     let missing = m.jobtap(&format!("job info {array}[7] jobspec"));
     assert!(missing.stderr.contains("there is no job"), "{missing:?}");
     let jobspec = m.jobtap(&format!("job info {array}[1] jobspec")).ok();

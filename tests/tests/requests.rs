@@ -173,6 +173,8 @@ fn private_mode_shows_a_guest_only_their_own_jobs() {
     let own = m.as_guest(&format!("submit {LONG} true")).ok();
     let listed = || m.as_guest("jobs -Ano {id.f58}").ok();
     assert_eq!(listed().lines().count(), 2);
+    let array = m.jobtap("bulksubmit --array true ::: 1").ok();
+    m.wait(&format!("{array}[0]"), "clean");
     m.jobtap("config set access.private-mode true").ok();
     assert_eq!(listed(), own);
     let reason = m.as_guest(&format!("job why {own}")).ok();
@@ -189,6 +191,9 @@ fn private_mode_shows_a_guest_only_their_own_jobs() {
             assert!(output.code == 1 && output.stderr.contains(denied), "{words}: {output:?}");
         }
     }
+    let cancel = |id: &str| m.as_guest(&format!("cancel {id}[0]")).stderr.replace(id, "ID");
+    assert!(cancel(&array).contains(denied), "{}", cancel(&array));
+    assert_eq!(cancel(&array), cancel("f2345"));
     for words in ["job stats", "housekeeping list"] {
         assert!(m.as_guest(words).stderr.contains(denied), "{words}");
     }

@@ -387,6 +387,29 @@ fn the_id_of_an_array_means_all_of_its_jobs() {
 }
 
 #[test]
+fn elements_that_have_ended_or_wait_are_told_apart() {
+    let site = Site::start("");
+    let script = "trap 'exit 3' USR1; test $SLURM_ARRAY_TASK_ID = 0 || while :; do sleep 0.1; done";
+    // No more than two at once: the last element waits.
+    let array = site.wrap(&["-a", "0-3%2", "-n1"], script);
+    let states = |of: &str| site.run(&["squeue", "-h", "-r", "-t", of, "-o", "%K", "-S", "K"]).ok();
+    until("the first has ended", || states("running") == "1\n2");
+    let update = site.run(&["scontrol", "update", &format!("jobid={array}"), "timelimit=5"]);
+    let kept = format!("{array}: the elements 3 aren't jobs yet, and keep the request");
+    assert!(update.code == 1 && update.stderr.contains(&kept), "{update:?}");
+    let limits = site.run(&["squeue", "-h", "-t", "running", "-o", "%l"]).ok();
+    assert_eq!(limits, "5:00\n5:00");
+    let one = site.run(&["scontrol", "update", &format!("jobid={array}_1"), "timelimit=6"]);
+    assert_eq!((one.code, &*one.stderr), (0, ""));
+    let signal = site.run(&["scancel", "-f", "--signal=USR1", &array]);
+    assert_eq!((signal.code, &*signal.stderr), (0, ""));
+    until("the last runs", || states("running") == "3");
+    let signal = site.run(&["scancel", "-f", "--signal=USR1", &format!("{array}_[0-3]")]);
+    assert_eq!((signal.code, &*signal.stderr), (0, ""));
+    until("all have ended", || states("pending,running").is_empty());
+}
+
+#[test]
 fn scancel_selects_by_options_and_sends_signals() {
     let site = Site::start("");
     let one = site.wrap(&["-J", "one", "-n1"], "trap 'exit 3' USR1; while :; do sleep 0.1; done");

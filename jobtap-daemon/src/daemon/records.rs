@@ -31,6 +31,8 @@ pub(super) struct MainLog {
     pub text: String,
     /// Its events.
     pub events: Vec<EventEntry>,
+    /// Whether it isn't a job, but a job array.
+    pub is_array: bool,
 }
 
 impl Records {
@@ -88,11 +90,29 @@ impl Records {
     /// The text of one of a job's eventlogs; `None` if the job has no such log.
     pub(super) fn log(&self, id: JobId, log: JobLog) -> Result<Option<String>, RpcError> {
         let key = Key::job(id.as_u64(), log.key()).map_err(unreadable)?;
-        let bytes = match (self.store.read_log(&key).map_err(unreadable)?, log) {
-            (None, JobLog::Main) => self.of_array(ArrayKey::Eventlog, id)?,
-            (bytes, _) => bytes,
-        };
+        let bytes = self.store.read_log(&key).map_err(unreadable)?;
         bytes.map(|bytes| String::from_utf8(bytes).map_err(unreadable)).transpose()
+    }
+
+    /// The text of the main eventlog of a job or a job array, and whether it is that of an array.
+    fn main_text(&self, id: JobId) -> Result<(String, bool), RpcError> {
+        if let Some(text) = self.log(id, JobLog::Main)? {
+            return Ok((text, false));
+        }
+        let found = self.of_array(ArrayKey::Eventlog, id)?;
+        let bytes = found.ok_or_else(|| RpcError::new(ENOENT, "invalid job id"))?;
+        Ok((String::from_utf8(bytes).map_err(unreadable)?, true))
+    }
+
+    /// The user of a job or a job array.
+    ///
+    /// # Errors
+    /// As those of [`main_log`](Self::main_log).
+    pub(super) fn userid(&self, id: JobId) -> Result<Option<Uid>, RpcError> {
+        let (text, _) = self.main_text(id)?;
+        // The first event says it. The log may be long.
+        let first = text.split_inclusive('\n').next().unwrap_or_default();
+        Ok(submitter(&decode_log(first).map_err(unreadable)?))
     }
 
     /// The value of a key of a job; `None` if there is no such key.
@@ -118,15 +138,14 @@ impl Records {
         Ok(found.map_err(unreadable)?.map(|value| request::shown(key.name(), value)))
     }
 
-    /// A job's main eventlog, for the manager itself.
+    /// The main eventlog of a job or a job array, for the manager itself.
     ///
     /// # Errors
     /// ENOENT for an unknown job, EIO for a log that cannot be read.
     pub(super) fn main_log(&self, id: JobId) -> Result<MainLog, RpcError> {
-        let text =
-            self.log(id, JobLog::Main)?.ok_or_else(|| RpcError::new(ENOENT, "invalid job id"))?;
+        let (text, is_array) = self.main_text(id)?;
         let events = decode_log(&text).map_err(unreadable)?;
-        Ok(MainLog { text, events })
+        Ok(MainLog { text, events, is_array })
     }
 
     /// A job's main eventlog, for a client.
@@ -146,10 +165,7 @@ impl Records {
 impl MainLog {
     /// The job's user.
     pub(super) fn userid(&self) -> Option<Uid> {
-        match self.events.first()?.event() {
-            Ok(Event::Submit(submitted)) => Some(submitted.userid),
-            _ => None,
-        }
+        submitter(&self.events)
     }
 
     /// Whether an event of this name was posted.
@@ -174,6 +190,14 @@ impl MainLog {
     pub(super) fn exec_exceptions(&self) -> usize {
         let raised = self.events.iter().filter_map(EventEntry::exception);
         raised.filter(|raised| raised.kind == "exec").count()
+    }
+}
+
+/// The user that the first event of a main eventlog names.
+fn submitter(events: &[EventEntry]) -> Option<Uid> {
+    match events.first()?.event() {
+        Ok(Event::Submit(submitted)) => Some(submitted.userid),
+        _ => None,
     }
 }
 

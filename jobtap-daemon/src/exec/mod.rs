@@ -125,6 +125,11 @@ impl StartJob {
         self.part.is_some_and(|part| part > 0)
     }
 
+    /// The node whose tasks are to be started, the first one if all are.
+    pub(crate) fn rank(&self) -> u32 {
+        self.nodes.get(self.part.unwrap_or(0)).map_or(0, |node| node.rank)
+    }
+
     /// A job without a command and without tasks.
     pub fn new(id: JobId) -> Self {
         Self {

@@ -3,7 +3,7 @@
 //!
 //! A pack is a sequence of blocks, each the output of one job up to some time. A block has a header that says whose output
 //! it is and how long, so that a reader goes from header to header without reading the output of others. Writers append
-//! whole blocks, on whatever host; a block that a full disk has cut is passed over.
+//! whole blocks, those of each node to a file of its own; a block that a full disk has cut is passed over.
 //!
 //! ```text
 //! jtpack1\n          8 bytes
@@ -14,7 +14,9 @@
 //! ```
 
 mod block;
+mod files;
 mod reader;
 
 pub use block::{Block, Of, Piece};
+pub use files::{file_of_node, files};
 pub use reader::{PackError, PackReader};

@@ -120,11 +120,14 @@ pub(super) fn scan_jobs(
 ) -> Result<(), StoreError> {
     let mut failed = None;
     let mut visit = |mut job: StoredJob| {
-        for entry in &mut job.entries {
+        for mut entry in std::mem::take(&mut job.entries) {
             match resolve(stored, std::mem::take(&mut entry.value)) {
-                Ok(value) => {
-                    entry.value = request::shown(&entry.name, value.unwrap_or_default());
+                Ok(Some(value)) => {
+                    entry.value = request::shown(&entry.name, value);
+                    job.entries.push(entry);
                 }
+                // What it refers to isn't there, so `value` has nothing at this key either.
+                Ok(None) => {}
                 Err(error) => {
                     failed = Some(error);
                     return ControlFlow::Break(());
@@ -356,6 +359,22 @@ impl Listing<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::memory::MemoryStore;
+    use crate::store::{Op, Store};
+
+    #[test]
+    fn a_reference_to_a_missing_value_is_left_out() {
+        let store = MemoryStore::default();
+        let put = |name: &str, value: String| Op::Put {
+            key: Key::job(1, name).unwrap(),
+            value: value.into_bytes(),
+        };
+        let refer = put("jobspec", shared::refer_to("gone"));
+        store.commit(vec![refer, put("R", "{}".to_owned())]).unwrap();
+        let job = store.job(1, &|_| true).unwrap().unwrap();
+        let names: Vec<&str> = job.entries.iter().map(|entry| entry.name.as_str()).collect();
+        assert_eq!(names, ["R"]);
+    }
 
     #[test]
     fn an_invalid_row_ends_the_scan_with_its_name() {

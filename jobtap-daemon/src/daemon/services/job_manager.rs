@@ -37,8 +37,8 @@ impl Handle for RaiseElements {
 }
 
 impl Handle for WaitArray {
-    fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
-        Ok(PendingResponse::FromEngine(Request::WaitArray { id: self.id }))
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+        context.wait(Request::WaitArray { id: self.id })
     }
 }
 

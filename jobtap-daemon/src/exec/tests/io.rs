@@ -6,6 +6,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 
 use super::*;
+use crate::output_pack::PackReader;
 
 #[test]
 fn output_goes_to_files_by_template() {
@@ -75,6 +76,36 @@ fn large_output_is_complete() {
         let expected = "0123456789\n".repeat(100_000) + &"x".repeat(500_000) + "end";
         assert!(site.output(1, "stdout", rank) == expected);
     }
+    manager.end();
+}
+
+/// The blocks of a pack, as text.
+fn packed(pack: &Path) -> Vec<String> {
+    let Ok(mut pack) = PackReader::open(pack) else { return Vec::new() };
+    let block = || pack.next(|_| true).unwrap();
+    std::iter::from_fn(block).map(|block| String::from_utf8(block.data).unwrap()).collect()
+}
+
+#[test]
+fn what_a_long_job_prints_is_soon_in_its_pack() {
+    let site = Site::new();
+    let manager = site.manager();
+    let fifo = site.fifo("fifo");
+    let script = "echo one; read go <fifo; echo two; read go <fifo; echo three";
+    let shell_options = json!({"output": {"stdout": {"type": "pack", "path": "pack"}}});
+    let nodes = vec![NodeTasks { rank: 3, ntasks: 1 }];
+    let job = StartJob { shell_options, nodes, ..site.job(1, 1, script) };
+    manager.executor.start(given(job));
+    // By the rank of the node.
+    let pack = site.path("pack.3");
+    wait_for("the first line is there", || packed(&pack) == ["one\n"]);
+    fs::write(&fifo, "go\n").unwrap();
+    wait_for("the second line is there", || packed(&pack) == ["one\n", "two\n"]);
+    fs::write(&fifo, "go\n").unwrap();
+    let whole = ["one\n", "two\n", "three\n"];
+    wait_for("the third line is there", || packed(&pack) == whole);
+    assert!(!site.path("pack").exists());
+    manager.ack(1);
     manager.end();
 }
 

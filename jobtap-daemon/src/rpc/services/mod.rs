@@ -50,17 +50,17 @@ impl<'de> Deserialize<'de> for Done {
 ///
 /// A row is `TOPIC: REQUEST => RESPONSE, ACCESS, RESPONSES`, and where they apply, in this order, `+ large`
 /// (a payload may fill a message) or `+ array` (it may have the elements of a job array), `jobspec = FUNCTION` (takes out the jobspec that is sent beside the payload),
-/// `job = FIELD` (the job that a request is about) and `audit = FUNCTION` (what the audit log records of a request).
+/// `job = FIELD`, perhaps one within another (the job that a request is about) and `audit = FUNCTION` (what the audit log records of a request).
 macro_rules! services {
     (@job $self:ident) => { None };
-    (@job $self:ident $field:tt) => { $self.$field.into() };
+    (@job $self:ident $($field:tt).+) => { $self.$($field).+.into() };
     (@audited $self:ident) => { None };
     (@audited $self:ident $audit:path) => { $audit($self) };
     (@size) => { Size::Normal };
     (@size large) => { Size::Large };
     (@size array) => { Size::Array };
     ($each:ident: $($topic:literal: $request:ty => $response:ty, $access:ident, $responses:ident
-        $(+ $size:ident)? $(, jobspec = $take_jobspec:path)? $(, job = $job:tt)? $(, audit = $audit:path)?;)*) => {
+        $(+ $size:ident)? $(, jobspec = $take_jobspec:path)? $(, job = $($job:tt).+)? $(, audit = $audit:path)?;)*) => {
         $(
             impl Service for $request {
                 type Response = $response;
@@ -71,7 +71,7 @@ macro_rules! services {
                 const SIZE: Size = services!(@size $($size)?);
 
                 fn job(&self) -> Option<JobId> {
-                    services!(@job self $($job)?)
+                    services!(@job self $($($job).+)?)
                 }
 
                 fn audited(&self) -> Option<Audited> {
@@ -101,7 +101,8 @@ services! { each_service:
                                        jobspec = ingest::SubmitArray::take_jobspec;
 
     "job-manager.raise":           job_manager::Raise => Done, Anyone, Short, job = id;
-    "job-manager.array-raise":     job_manager::RaiseElements => job_manager::Matched, Anyone, Short;
+    "job-manager.array-raise":     job_manager::RaiseElements => job_manager::Matched, Anyone, Short,
+                                       job = raise.id;
     "job-manager.array-wait":      job_manager::WaitArray => job_list::Array, Reader, Late, job = id;
     "job-manager.raiseall":        job_manager::RaiseAll => job_manager::Matched, Anyone, Short,
                                        audit = job_manager::RaiseAll::audit;

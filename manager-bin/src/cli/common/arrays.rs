@@ -150,6 +150,21 @@ impl Named {
         Ok(found.map_or_else(|| vec![self.id], |elements| elements.jobs.into_values().collect()))
     }
 
+    /// The elements of an array that aren't jobs yet; none if it is no array.
+    ///
+    /// # Errors
+    /// The array can't be read.
+    pub(in crate::cli) async fn waiting(&self, client: &Client) -> Result<Idset, RpcError> {
+        match client.call(GetArray { id: self.id }).await {
+            Ok(array) => Ok(match self.indexes() {
+                None => array.waiting,
+                Some(indexes) => array.waiting.intersection(indexes),
+            }),
+            Err(error) if error.errno == ENOENT => Ok(Idset::new()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The elements of an array that are jobs, `active` ones or all; `None` if it is no array.
     ///
     /// # Errors

@@ -189,8 +189,8 @@ impl OutputEvent<'_> {
 }
 
 impl Output {
-    /// Adds what an event prints.
-    pub(in crate::cli) fn show(self, event: &OutputEvent<'_>, pieces: &mut Pieces) {
+    /// Adds what an event of the job `id` prints.
+    pub(in crate::cli) fn show(self, id: JobId, event: &OutputEvent<'_>, pieces: &mut Pieces) {
         match &*event.name {
             "data" => {
                 let text = pieces.buffer(event.context.stream == "stderr");
@@ -205,7 +205,7 @@ impl Output {
                     }
                 }
             }
-            "pack" => self.show_block(event, pieces),
+            "pack" => self.show_block(id, event, pieces),
             "redirect" if !self.quiet => {
                 let Context { stream, path, .. } = &event.context;
                 let line = format!("{}: {stream} redirected to {path}\n", event.rank());
@@ -220,15 +220,15 @@ impl Output {
         }
     }
 
-    /// Adds a block of the job's output pack.
-    fn show_block(self, event: &OutputEvent<'_>, pieces: &mut Pieces) {
+    /// Adds a block of the output pack of the job `id`.
+    fn show_block(self, id: JobId, event: &OutputEvent<'_>, pieces: &mut Pieces) {
         let Context { path, offset, .. } = &event.context;
         let mut pack = match PackReader::open(Path::new(path)) {
             Ok(pack) => pack,
             Err(error) => return pieces.add_line(&format!("{path}: {error}")),
         };
         match pack.at(*offset) {
-            Ok(Some(block)) => {
+            Ok(Some(block)) if block.of.job == id => {
                 let job = self.job.map(|id| format!("{}: ", show_id(id))).unwrap_or_default();
                 for (piece, data) in block.each() {
                     let text = pieces.buffer(piece.stream == "stderr");
@@ -242,7 +242,8 @@ impl Output {
                     }
                 }
             }
-            Ok(None) => {
+            // Another job's block is there if the file was removed and made anew.
+            Ok(_) => {
                 pieces.add_line(&format!("{path}: the output of the job isn't there any more"))
             }
             Err(error) => pieces.add_line(&format!("{path}: {error}")),
@@ -342,6 +343,7 @@ pub(in crate::cli) fn show_exception(event: &EventEntry) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output_pack::{Block, Of};
 
     fn piece(events: &[&str]) -> Piece {
         let line = format!("{{\"id\":7,\"payload\":{{\"events\":[{}]}}}}\n", events.join(","));
@@ -359,7 +361,7 @@ mod tests {
         let piece = piece(events);
         let mut pieces = Pieces::default();
         for event in piece.events().unwrap().unwrap() {
-            output.show(&event, &mut pieces);
+            output.show(JobId::new(1), &event, &mut pieces);
         }
         let mut printed = Vec::new();
         let each = |stderr, bytes: &[u8]| {
@@ -402,6 +404,26 @@ mod tests {
         ));
         let text = "[0-1]: stdout redirected to o\njobtap-shell[0]:  WARN: c: m\n".to_owned();
         assert_eq!(printed(Output::default(), &[header, redirect, log]), [(true, text)]);
+    }
+
+    #[test]
+    fn a_block_of_another_job_is_not_shown() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().to_str().unwrap();
+        let event = format!(
+            r#"{{"timestamp":1.0,"name":"pack","context":{{"rank":"0","path":"{path}","offset":0}}}}"#
+        );
+        let printed_after = |job: u64| {
+            let of = Of { job: JobId::new(job), array: None, index: None };
+            let mut block = Block::new(of);
+            block.add("stdout", 0, 1.0, b"hi\n");
+            std::fs::write(path, block.encode()).unwrap();
+            printed(Output::default(), &[&event])
+        };
+        assert_eq!(printed_after(1), [(false, "hi\n".to_owned())]);
+        // The file was removed, and another job has made it anew.
+        let missing = format!("{path}: the output of the job isn't there any more\n");
+        assert_eq!(printed_after(2), [(true, missing)]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `job unpack`: prints the output in an output pack, without a manager.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jobtap_core::job::JobId;
 use jobtap_core::resource::Idset;
@@ -11,7 +11,10 @@ use crate::cli::common::arrays::Named;
 use crate::cli::common::ids::show_id;
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
-use crate::output_pack::{Of, PackReader};
+use crate::output_pack::{self, Of, PackReader};
+
+/// How many bytes of output there are, by the array, the index and the job.
+type Sizes = BTreeMap<(Option<JobId>, Option<u32>, JobId), u64>;
 
 /// Options and arguments of `job unpack`.
 #[derive(Debug, clap::Args)]
@@ -22,7 +25,7 @@ pub(super) struct UnpackArgs {
     /// Begin each line with the job, or the array and the index
     #[arg(short = 'l', long)]
     label_io: bool,
-    /// The file
+    /// The file, with those that other nodes have written: FILE.RANK
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Only of these jobs: ID, or ID[3], ID[1-4,7] of an array
@@ -32,11 +35,26 @@ pub(super) struct UnpackArgs {
 
 /// Runs the command.
 pub(super) fn run(args: &UnpackArgs) -> Result<u8, CliError> {
-    let file = args.file.display();
-    let failed = |error| CliError::failure(format!("{file}: {error}"));
-    let mut pack = PackReader::open(&args.file).map_err(failed)?;
+    let mut sizes = Sizes::new();
+    for file in output_pack::files(&args.file) {
+        print(args, &file, &mut sizes)?;
+    }
+    if args.list {
+        let line = |(key, size): (&(Option<JobId>, Option<u32>, JobId), &u64)| {
+            let (array, index, job) = *key;
+            format!("{:<24} {size}\n", shown(&Of { job, array, index }))
+        };
+        session::print(&sizes.iter().map(line).collect::<String>())?;
+    }
+    Ok(0)
+}
+
+/// Prints one of the files, or only adds to the sizes if these are to be listed.
+fn print(args: &UnpackArgs, file: &Path, sizes: &mut Sizes) -> Result<(), CliError> {
+    let file_name = file.display();
+    let failed = |error| CliError::failure(format!("{file_name}: {error}"));
+    let mut pack = PackReader::open(file).map_err(failed)?;
     let wanted = |of: &Of| args.ids.is_empty() || args.ids.iter().any(|named| is_of(named, of));
-    let mut sizes: BTreeMap<(Option<JobId>, Option<u32>, JobId), u64> = BTreeMap::new();
     while let Some(block) = pack.next(wanted).map_err(failed)? {
         let of = block.of;
         *sizes.entry((of.array, of.index, of.job)).or_default() += block.data.len() as u64;
@@ -55,20 +73,14 @@ pub(super) fn run(args: &UnpackArgs) -> Result<u8, CliError> {
         }
         pieces.write()?;
     }
-    if args.list {
-        let line = |(key, size): (&(Option<JobId>, Option<u32>, JobId), &u64)| {
-            let (array, index, job) = *key;
-            format!("{:<24} {size}\n", shown(&Of { job, array, index }))
-        };
-        session::print(&sizes.iter().map(line).collect::<String>())?;
-    }
     if pack.passed_over() > 0 {
         let bytes = pack.passed_over();
-        let text =
-            format!("jobtap-job: {file}: {bytes} bytes are in no whole block, and are left out");
+        let text = format!(
+            "jobtap-job: {file_name}: {bytes} bytes are in no whole block, and are left out"
+        );
         session::print_message(&text);
     }
-    Ok(0)
+    Ok(())
 }
 
 fn is_of(named: &Named, of: &Of) -> bool {

@@ -17,7 +17,7 @@ use crate::cli::common::session;
 use crate::cli::common::usage::Family;
 use crate::client::Client;
 use crate::rpc::service::Service;
-use crate::rpc::services::job_list::{ALL, Constraint, GetArray, List};
+use crate::rpc::services::job_list::{ALL, Constraint, List};
 use crate::rpc::services::job_manager::Kill;
 
 const COMMAND: &str = "scancel";
@@ -109,7 +109,14 @@ pub(crate) fn run(args: ScancelArgs) -> ExitCode {
             Some((signal, reach)) => {
                 let mut ids = Vec::new();
                 for named in &chosen {
-                    ids.extend(named.jobs(&client).await?);
+                    match named.indexes() {
+                        // The manager sends a signal for an array to all of its elements that run.
+                        None => ids.push(named.id),
+                        Some(_) => {
+                            let found = named.found(&client, true).await?.unwrap_or_default();
+                            ids.extend(found.jobs.into_values());
+                        }
+                    }
                 }
                 let signum = signal.number().into();
                 let (mut requests, mut failed) = (Vec::new(), false);
@@ -286,8 +293,7 @@ impl ScancelArgs {
         if !jobs.jobs.is_empty() {
             return Ok(true);
         }
-        let waiting = client.call(GetArray { id: named.id }).await?.waiting;
-        Ok(named.indexes().map_or(!waiting.is_empty(), |indexes| waiting.intersects(indexes)))
+        Ok(!named.waiting(client).await?.is_empty())
     }
 }
 

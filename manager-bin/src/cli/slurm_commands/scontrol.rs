@@ -514,7 +514,7 @@ async fn update_jobs(list: &str, settings: BTreeMap<String, String>) -> Result<u
     each_job(
         &client,
         &[list],
-        false,
+        Waiting::Kept,
         |state| state != State::Inactive,
         async |id| {
             let mut updates = updates.clone();
@@ -554,12 +554,23 @@ async fn jobs_named(client: &Client, words: &[&str]) -> Result<Vec<JobId>, CliEr
     Ok(ids)
 }
 
-/// Acts on each of the jobs that some words name, once on an array as a whole. If some elements of an array are in a state
+/// What an action means to the elements of an array that aren't jobs yet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    /// A whole array is acted on at once, with them.
+    Changed,
+    /// Nothing: it is about jobs that run.
+    LeftOut,
+    /// They keep the request of the array, which is an error.
+    Kept,
+}
+
+/// Acts on each of the jobs that some words name. If some elements of an array are in a state
 /// that `can` accepts, the others are left out. A refusal is printed, and the others follow. Returns the exit code.
 async fn each_job(
     client: &Client,
     words: &[&str],
-    whole: bool,
+    waiting: Waiting,
     can: impl Fn(State) -> bool,
     act: impl AsyncFn(JobId) -> Result<(), CliError>,
 ) -> Result<u8, CliError> {
@@ -574,21 +585,27 @@ async fn each_job(
         }
     };
     for named in &named(&words)? {
-        let ids = match (named.indexes(), whole) {
-            (None, true) => {
-                check(act(named.id).await);
+        if waiting == Waiting::Changed && named.indexes().is_none() {
+            check(act(named.id).await);
+            continue;
+        }
+        let found = async {
+            // Asked for first: what becomes a job meanwhile is acted on.
+            let waiting = named.waiting(client).await?;
+            Ok((waiting, named.jobs(client).await?))
+        };
+        let (elements, ids) = match found.await {
+            Ok(found) => found,
+            Err(error) => {
+                check(Err(error));
                 continue;
             }
-            _ => match named.jobs(client).await {
-                Ok(ids) => ids,
-                Err(error) => {
-                    check(Err(error));
-                    continue;
-                }
-            },
         };
-        if ids.is_empty() {
-            check(Err(CliError::failure(format!("{named}: these elements aren't jobs yet"))));
+        if !elements.is_empty() && (waiting == Waiting::Kept || ids.is_empty()) {
+            let text = format!(
+                "{named}: the elements {elements} aren't jobs yet, and keep the request of the array"
+            );
+            check(Err(CliError::failure(text)));
         }
         let states = states(client, &ids).await;
         let can = |state: &Option<State>| state.is_some_and(&can);
@@ -637,8 +654,10 @@ fn for_job(id: JobId, error: RpcError) -> CliError {
 async fn urgency(words: &[&str], urgency: Urgency) -> Result<u8, CliError> {
     let client = Client::connect().await?;
     let is_pending = |state| StateSet::PENDING.contains(state);
-    each_job(&client, words, true, is_pending, async |id| set_urgency(&client, id, urgency).await)
-        .await
+    each_job(&client, words, Waiting::Changed, is_pending, async |id| {
+        set_urgency(&client, id, urgency).await
+    })
+    .await
 }
 
 async fn set_urgency(client: &Client, id: JobId, urgency: Urgency) -> Result<(), CliError> {
@@ -653,7 +672,7 @@ async fn set_urgency(client: &Client, id: JobId, urgency: Urgency) -> Result<(),
 async fn requeue(args: &ScontrolArgs, words: &[&str], hold: bool) -> Result<u8, CliError> {
     let client = Client::connect().await?;
     let has_started = |state| StateSet::RUNNING.contains(state);
-    each_job(&client, words, false, has_started, async |id| {
+    each_job(&client, words, Waiting::LeftOut, has_started, async |id| {
         let response = client.call(Requeue { id, hold }).await;
         let response = session::print_refusal_messages(COMMAND, response);
         let Requeued { id: new, messages } = response.map_err(|error| for_job(id, error))?;

@@ -124,7 +124,9 @@ async fn copy_output(
         let piece = stream.next().await?;
         let mut pieces = Pieces::default();
         match piece.events() {
-            Ok(Some(events)) => events.iter().for_each(|event| output.show(event, &mut pieces)),
+            Ok(Some(events)) => {
+                events.iter().for_each(|event| output.show(id, event, &mut pieces));
+            }
             Ok(None) => return Ok(()),
             // The job has no output: it was never started, or is simulated.
             Err(error) if error.errno == ENOENT => return Ok(()),

@@ -20,7 +20,7 @@ use crate::daemon::engine::{EngineHandle, answered};
 use crate::daemon::records::{MainLog, Records};
 use crate::daemon::watchers::hub::{Heard, Hub, Subscription};
 use crate::rpc::RpcError;
-use crate::rpc::errno::{EIO, ENODATA, ENOENT, EPIPE};
+use crate::rpc::errno::{EINVAL, EIO, ENODATA, ENOENT, EPIPE};
 use crate::rpc::services::job_info as wire;
 use crate::store::{GuestFiles, Key};
 
@@ -136,6 +136,7 @@ impl<S: Sink> Watcher<'_, S> {
     async fn run(&mut self, request: &EventlogWatch) -> Result<(), RpcError> {
         let main = self.records.main_log_for(self.id, self.cred)?;
         match &request.path {
+            _ if main.is_array => self.of_array(request, &main).await,
             Path::Main => self.eventlog(JobLog::Main, main).await,
             Path::Exec => self.eventlog(JobLog::Exec, main).await,
             Path::Output => self.file(main, Key::OUTPUT).await,
@@ -143,6 +144,22 @@ impl<S: Sink> Watcher<'_, S> {
             Path::Unknown if request.waitcreate => self.in_vain(&main).await,
             Path::Unknown => Err(RpcError::new(ENOENT, "")),
         }
+    }
+
+    /// Sends the eventlog of an array, if the client wants to know where it ends so far: new events of arrays aren't
+    /// published.
+    async fn of_array(&mut self, request: &EventlogWatch, main: &MainLog) -> Result<(), RpcError> {
+        if request.path == Path::Main && request.sentinel {
+            for line in main.text.split_inclusive('\n') {
+                if self.wants(&name_of(line)) {
+                    self.show(line).await?;
+                }
+            }
+            self.sentinel().await?;
+        }
+        let id = self.id;
+        let text = format!("{id} is a job array: its events aren't watched; use job status {id}");
+        Err(RpcError::new(EINVAL, text))
     }
 
     /// Waits for a log that does not exist, which may be created as long as the job is active.

@@ -80,7 +80,7 @@ mod tests {
     fn the_last_expiration_counts() {
         let text = "{\"timestamp\":1.0,\"name\":\"resource-update\",\"context\":{\"expiration\":5.0}}\n\
                     {\"timestamp\":2.0,\"name\":\"resource-update\",\"context\":{\"expiration\":9.5}}\n";
-        let log = MainLog { text: text.into(), events: decode_log(text).unwrap() };
+        let log = MainLog { text: text.into(), events: decode_log(text).unwrap(), is_array: false };
         let stored = r#"{"version":1,"execution":{"expiration":1.0,"R_lite":[]}}"#;
         assert_eq!(
             current_resources(stored, &log).unwrap(),

@@ -4,10 +4,12 @@
 //! the reader of a FIFO, blocks on its pipe, and the shepherd's memory stays bounded.
 
 use std::io;
+use std::time::Duration;
 
 use jobtap_core::job::JobId;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
+use tokio::time::timeout;
 
 use super::super::message::Message;
 use super::super::output_stream::Stream;
@@ -41,24 +43,48 @@ pub(in crate::exec::shepherd) fn start(
         if let Target::File(file, _) = &target {
             report_loss(file.open().await);
         }
-        while let Ok(read) = pipe.read().await
-            && !read.is_empty()
-        {
+        loop {
+            let next = pipe.read();
+            tokio::pin!(next);
+            // What the task has printed is to be seen although it prints nothing more.
+            let read = loop {
+                let Some(patience) = patience(&target) else { break next.await };
+                match timeout(patience, &mut next).await {
+                    Ok(read) => break read,
+                    Err(_) => report_loss(flush(&target)),
+                }
+            };
+            let Some(read) = read.ok().filter(|read| !read.is_empty()) else { break };
             let rest = write(&target, stream, rank, |piece| lines.push(&read, piece));
             report_loss(finish(rest, &target).await);
             // All jobs share this thread, so one busy writer must not occupy it.
             tokio::task::yield_now().await;
         }
         let rest = end(lines, &target, stream, rank);
-        if let Target::Log(log) = &target {
+        if let Target::Log(_) = &target {
             // The other stream has often ended at the same time; then both ends are written together.
             tokio::task::yield_now().await;
-            report_loss(lock(log).flush());
+            report_loss(flush(&target));
         }
         report_loss(finish(rest, &target).await);
         let _ = inbox.send(Message::StreamEnded { id });
     });
     Ok(task.abort_handle())
+}
+
+/// How long a stream that prints nothing may wait until its target is flushed; `None` for as long as it likes.
+fn patience(target: &Target) -> Option<Duration> {
+    match target {
+        Target::Log(log) => lock(log).patience(),
+        Target::File(..) => None,
+    }
+}
+
+fn flush(target: &Target) -> io::Result<()> {
+    match target {
+        Target::Log(log) => lock(log).flush(),
+        Target::File(..) => Ok(()),
+    }
 }
 
 /// Writes to a file what is still to be written.

@@ -9,6 +9,7 @@
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,7 +18,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::super::output_stream::Stream;
-use super::pack::{Pack, Written};
+use super::pack::{PATIENCE, Pack, Written};
 use crate::clock::now;
 use crate::exec::job_files::JobFiles;
 use crate::exec::output_limit;
@@ -164,6 +165,11 @@ impl OutputLog {
     /// Writes data to an output pack from now on. The log has the places of the blocks.
     pub(super) fn write_to_pack(&mut self, pack: Pack) {
         self.pack = Some(pack);
+    }
+
+    /// How long to wait for more output until the next [`flush`](Self::flush); `None` if nothing is to be written.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        self.pack.as_ref().filter(|pack| pack.waits()).map(|_| PATIENCE)
     }
 
     /// Records that a stream of the tasks `ranks` (an idset, in brackets if it has several) goes to a file, or to the

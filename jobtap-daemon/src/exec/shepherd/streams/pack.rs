@@ -1,8 +1,12 @@
 //! What a job adds to an output pack: blocks with what its tasks have printed, each written at once.
+//!
+//! As with the other files of a job, the shepherd itself waits for a write to a regular file: on a file system that
+//! doesn't answer, it serves no other job until it does.
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::super::output_stream::Stream;
 use crate::clock::now;
@@ -12,8 +16,8 @@ use crate::output_pack::{Block, Of};
 /// A block of this many bytes is written.
 const FULL: usize = 256 * 1024;
 
-/// How long output waits for more of it, in seconds. A short job has one block, and readers see what a long one prints.
-const PATIENCE: f64 = 1.0;
+/// How long output waits for more of it. A short job has one block, and readers see what a long one prints.
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The part of a pack that a job writes.
 pub(super) struct Pack {
@@ -44,10 +48,15 @@ impl Pack {
         self.block.add(stream.name(), rank, now().as_secs(), data);
     }
 
+    /// Whether output waits for more of it.
+    pub(super) fn waits(&self) -> bool {
+        !self.block.data.is_empty()
+    }
+
     /// Writes the block if it is full or has waited, or if a stream has `ended`. On an error it is lost.
     pub(super) fn flush(&mut self, ended: bool) -> io::Result<Option<Written>> {
-        let waited = now().as_secs() - self.since >= PATIENCE;
-        if self.block.data.is_empty() || !(ended || waited || self.block.data.len() >= FULL) {
+        let waited = now().as_secs() - self.since >= PATIENCE.as_secs_f64();
+        if !self.waits() || !(ended || waited || self.block.data.len() >= FULL) {
             return Ok(None);
         }
         self.since = now().as_secs();

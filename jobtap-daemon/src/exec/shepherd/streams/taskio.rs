@@ -30,6 +30,7 @@ use super::task_pipe::JobHelpers;
 use crate::exec::StartJob;
 use crate::exec::job_files::JobFiles;
 use crate::open_files::OpenFiles;
+use crate::output_pack::file_of_node;
 
 /// The standard streams of one task, and the shepherd's ends of its pipes.
 pub(in crate::exec::shepherd) struct TaskIo {
@@ -420,7 +421,7 @@ fn open_pack(
     log: &mut OutputLog,
 ) -> Result<(), StartError> {
     let Some(template) = &options.pack else { return Ok(()) };
-    let path = job.cwd.join(render(template, job, 0));
+    let path = file_of_node(&job.cwd.join(render(template, job, 0)), job.rank());
     let failed = |error| StartError::Output { path: path.clone(), error };
     let opened = job_user.act(|| open(&path, Purpose::Append)).map_err(JobUserError::Refused)?;
     match opened.map_err(failed)? {

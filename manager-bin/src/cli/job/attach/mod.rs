@@ -477,9 +477,10 @@ impl Attached {
             }
             Meaning::Other => {}
         }
+        let id = self.target.id;
         match &mut self.tail {
-            Some(tail) => tail.add(self.options.output, event, pieces),
-            None => self.options.output.show(event, pieces),
+            Some(tail) => tail.add(self.options.output, id, event, pieces),
+            None => self.options.output.show(id, event, pieces),
         }
     }
 

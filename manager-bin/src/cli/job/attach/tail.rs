@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use jobtap_core::job::JobId;
+
 use crate::cli::job::output::{Output, OutputEvent, Pieces};
 
 /// The last lines of the output.
@@ -19,12 +21,18 @@ impl Tail {
         Self { most, found: false, lines: VecDeque::new() }
     }
 
-    /// Keeps the lines of an event. The output of an event without lines is added to `pieces` at once.
-    pub(super) fn add(&mut self, output: Output, event: &OutputEvent<'_>, pieces: &mut Pieces) {
+    /// Keeps the lines of an event of the job `id`. The output of an event without lines is added to `pieces` at once.
+    pub(super) fn add(
+        &mut self,
+        output: Output,
+        id: JobId,
+        event: &OutputEvent<'_>,
+        pieces: &mut Pieces,
+    ) {
         self.found = true;
         let lines = output.lines(event);
         if lines.is_empty() {
-            return output.show(event, pieces);
+            return output.show(id, event, pieces);
         }
         self.lines.extend(lines);
         let over = self.lines.len().saturating_sub(self.most);
