@@ -84,7 +84,7 @@ impl SelectArgs {
             max_entries: Some(0),
             constraint: Some(if all.is_empty() { json!({}) } else { json!({ "and": all }) }),
             attrs: ALL,
-            arrays: false,
+            arrays: true,
             // The manager lists jobs that became inactive after this time. Here the time itself is included, so that
             // each job is in exactly one of the spans [a, b) and [b, c).
             since: since.map(f64::next_down),

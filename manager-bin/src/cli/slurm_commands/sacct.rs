@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use jobtap_core::array::Element;
 use jobtap_core::job::JobId;
-use jobtap_core::resource::Hostlist;
+use jobtap_core::resource::{Hostlist, Idset};
 
 use super::job_line::display;
 use super::names::{print_version, split, variable};
@@ -18,6 +18,7 @@ use crate::cli::common::usage::Family;
 use crate::cli::jobs::row::JobRow;
 use crate::cli::sbatch::begin::{self, Toward};
 use crate::client::Client;
+use crate::rpc::services::job_list::ListArrays;
 
 const COMMAND: &str = "sacct";
 
@@ -134,9 +135,15 @@ pub(crate) fn run(args: SacctArgs) -> ExitCode {
         let places = jobspecs(&client, &ids).await.into_iter();
         let places = places.map(|jobspec| Element::of(&jobspec.ok()?));
         let places: HashMap<JobId, Option<Element>> = ids.iter().copied().zip(places).collect();
-        report.print(|id| match places.get(&id).copied().flatten() {
-            Some(place) => shown(place),
-            None => id.as_u64().to_string(),
+        let arrays = client.call(ListArrays::default()).await?.arrays.into_iter();
+        let waiting: HashMap<JobId, Idset> =
+            arrays.map(|array| (array.id, array.waiting)).collect();
+        report.print(|id| match (places.get(&id).copied().flatten(), waiting.get(&id)) {
+            (Some(place), _) => shown(place),
+            // The pending elements of an array have one line.
+            (None, Some(all)) if all.len() == 1 => format!("{}_{all}", id.as_u64()),
+            (None, Some(all)) if !all.is_empty() => format!("{}_[{all}]", id.as_u64()),
+            (None, _) => id.as_u64().to_string(),
         })?;
         Ok(0)
     })
