@@ -10,7 +10,7 @@ use jobtap_core::job::{JobId, Uid};
 
 use crate::rpc::RpcError;
 use crate::rpc::errno::{EFBIG, EIO, ENOENT, EPERM};
-use crate::store::{GuestFiles, Key, Store, request};
+use crate::store::{Found, GuestFiles, Key, Store, request};
 
 /// The maximum number of bytes of a job's input or output that a guest gets in one response. As a stream
 /// (`job-info.eventlog-watch`) a guest gets all of it.
@@ -125,6 +125,19 @@ impl Records {
             (bytes, _) => bytes,
         };
         bytes.map(|bytes| String::from_utf8(bytes).map_err(unreadable)).transpose()
+    }
+
+    /// What is stored at a key of a job; `None` if there is no such key.
+    pub(super) fn find(&self, id: JobId, name: &str) -> Result<Option<Found>, RpcError> {
+        let Ok(key) = Key::job(id.as_u64(), name) else {
+            return Ok(None);
+        };
+        self.store.find(&key).map_err(unreadable)
+    }
+
+    /// The value of a key that several jobs share, as it is stored.
+    pub(super) fn stored(&self, key: &Key) -> Result<Option<Vec<u8>>, RpcError> {
+        Ok(self.store.find(key).map_err(unreadable)?.and_then(Found::into_value))
     }
 
     /// What is stored about a job array with this id, if there is one.

@@ -28,7 +28,7 @@ use super::log_ends::LogEnds;
 use super::reserve::free_bytes;
 use super::space::Space;
 use super::{
-    Key, OnDamage, Op, Store, StoreError, StoreSettings, StoredJob, layout, reading, rows,
+    Found, Key, OnDamage, Op, Store, StoreError, StoreSettings, StoredJob, layout, reading, rows,
 };
 
 /// A [`Store`] in a directory of the local disk, for one manager at a time.
@@ -165,8 +165,8 @@ impl Store for EmbeddedStore {
         made
     }
 
-    fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
-        reading::value(&self.engine.view()?, key)
+    fn find(&self, key: &Key) -> Result<Option<Found>, StoreError> {
+        reading::find(&self.engine.view()?, key)
     }
 
     fn read_log(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {

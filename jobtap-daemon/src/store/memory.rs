@@ -8,7 +8,7 @@ use std::sync::{Mutex, mpsc};
 
 use super::layout::{self, Rows, Visit};
 use super::log_ends::LogEnds;
-use super::{Key, Op, Space, Store, StoreError, StoredJob, reading, rows};
+use super::{Found, Key, Op, Space, Store, StoreError, StoredJob, reading, rows};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -127,8 +127,8 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
-        reading::value(&MapRows(&self.snapshot()), key)
+    fn find(&self, key: &Key) -> Result<Option<Found>, StoreError> {
+        reading::find(&MapRows(&self.snapshot()), key)
     }
 
     fn read_log(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {

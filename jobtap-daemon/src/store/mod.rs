@@ -71,6 +71,25 @@ pub enum Op {
     RemoveJob(u64),
 }
 
+/// What is stored at a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// A value, as it is stored; [`request`] says what differs from what a reader expects.
+    Value(Vec<u8>),
+    /// The key of the instance that has the value, which several jobs share.
+    Shared(Key),
+}
+
+impl Found {
+    /// The value, unless another key has it.
+    pub fn into_value(self) -> Option<Vec<u8>> {
+        match self {
+            Self::Value(value) => Some(value),
+            Self::Shared(_) => None,
+        }
+    }
+}
+
 /// One job of a scan, with the requested keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredJob {
@@ -109,11 +128,23 @@ pub trait Store: Send + Sync {
     /// no later commit succeeds.
     fn commit(&self, ops: Vec<Op>) -> Result<(), StoreError>;
 
-    /// The value at a key; `None` if the key does not exist or is a log.
+    /// What is stored at a key; `None` if the key does not exist or is a log.
     ///
     /// # Errors
     /// Fails if the disk can't be read, or the data is damaged.
-    fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError>;
+    fn find(&self, key: &Key) -> Result<Option<Found>, StoreError>;
+
+    /// The value at a key as a reader expects it; `None` if the key does not exist or is a log.
+    ///
+    /// # Errors
+    /// As [`Store::find`].
+    fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
+        let found = match self.find(key)? {
+            Some(Found::Shared(with)) => self.find(&with)?,
+            found => found,
+        };
+        Ok(found.and_then(Found::into_value).map(|stored| request::shown(key.name(), stored)))
+    }
 
     /// All records of a log, joined in order; `None` if it has no record.
     ///

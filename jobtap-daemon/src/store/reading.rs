@@ -7,10 +7,10 @@ use super::bundle::{Malformed, Pieces, Stored, entries};
 use super::keys::Frequent;
 use super::layout::{BadRow, Rows};
 use super::rows::{self, Row};
-use super::{Key, StoreError, StoredEntry, StoredJob, request, shared};
+use super::{Found, Key, StoreError, StoredEntry, StoredJob, request, shared};
 
-/// The value at a key, see [`Store::get`](super::Store::get).
-pub(super) fn value(stored: &dyn Rows, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
+/// What is at a key, see [`Store::find`](super::Store::find).
+pub(super) fn find(stored: &dyn Rows, key: &Key) -> Result<Option<Found>, StoreError> {
     let mut found = None;
     if let Some((id, name)) = key.frequent() {
         each_bundled(stored, id, name, |seq, value| {
@@ -25,7 +25,10 @@ pub(super) fn value(stored: &dyn Rows, key: &Key) -> Result<Option<Vec<u8>>, Sto
         found => found,
     };
     let Some(found) = found else { return Ok(None) };
-    Ok(resolve(stored, found)?.map(|found| request::shown(key.name(), found)))
+    Ok(match shared::key_of(&found).map(Key::instance) {
+        None => Some(Found::Value(found)),
+        Some(with) => with.ok().map(Found::Shared),
+    })
 }
 
 /// The value itself; for a reference, that of the key that it names.
@@ -198,11 +201,11 @@ impl Records {
 pub(super) struct JobScan<'a> {
     wanted: &'a dyn Fn(&str) -> bool,
     visit: &'a mut dyn FnMut(StoredJob) -> ControlFlow<()>,
-    job: Option<Found>,
+    job: Option<JobRows>,
 }
 
 /// The job whose rows are being read.
-struct Found {
+struct JobRows {
     id: u64,
     keys: Vec<(Box<str>, Content)>,
 }
@@ -229,7 +232,7 @@ impl<'a> JobScan<'a> {
             if self.finish().is_break() {
                 return Ok(ControlFlow::Break(()));
             }
-            self.job = Some(Found { id, keys: Vec::new() });
+            self.job = Some(JobRows { id, keys: Vec::new() });
         }
         let Some(job) = &mut self.job else { return Ok(ControlFlow::Continue(())) };
         if !row.name.is_empty() {
@@ -257,7 +260,7 @@ impl<'a> JobScan<'a> {
     }
 }
 
-impl Found {
+impl JobRows {
     /// Adds a value or a record. The value in the last bundle counts; a value in a row of its own is ignored if a
     /// bundle has one too.
     fn add(

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod distribution;
+mod environment;
 pub(super) mod host_limits;
 pub(super) mod task_processes;
 
@@ -11,17 +12,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use jobtap_core::array::Element;
-use jobtap_core::engine::{self, ENVIRONMENT, ExecCommand, ExecStart, Input, JobLog};
+use jobtap_core::engine::{self, ExecCommand, ExecStart, Input, JobLog};
 use jobtap_core::eventlog::Name;
 use jobtap_core::job::{Encoding, JobId, TaskMap, Uid};
 use jobtap_core::resource::{Idset, ResourceSet};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tokio::sync::oneshot;
 
 pub(super) use self::accounts::Accounts;
 use self::accounts::Known;
+pub(super) use self::environment::{Environments, environment_of};
 use self::host_limits::HostLimits;
 use self::task_processes::TaskProcesses;
 use super::engine::EngineHandle;
@@ -32,7 +32,6 @@ use crate::exec::{
 use crate::rpc::RpcError;
 use crate::rpc::errno::{EHOSTUNREACH, EINVAL, ENOENT};
 use crate::rpc::uri;
-use crate::store::request;
 
 /// How long the manager of a temporary instance waits for its shepherd to exit. Without jobs the shepherd
 /// exits at once; one that takes longer exits by itself.
@@ -98,6 +97,8 @@ pub(super) struct ExecutionContext {
     pub engine: EngineHandle,
     /// The accounts that jobs run as.
     pub accounts: Accounts,
+    /// What jobs were submitted with.
+    pub environments: Environments,
     /// The manager's address, for the tasks' environment.
     pub uri: String,
     /// The ids of the jobs that enclose the manager, outermost first, as in `/f3/f5`; `/` if there are none.
@@ -309,7 +310,7 @@ fn will_be_started(records: &Records, id: JobId) -> bool {
     records.main_log(id).is_ok_and(|log| !log.has_ended())
 }
 
-fn start(context: &ExecutionContext, job: ExecStart, account: Option<Account>) {
+fn start(context: &mut ExecutionContext, job: ExecStart, account: Option<Account>) {
     let id = job.id;
     match start_job(context, job) {
         Ok(job) => context.executor.start(StartJob { account, ..job }),
@@ -328,7 +329,7 @@ fn refuse(context: &ExecutionContext, id: JobId, error: &RpcError) {
 }
 
 /// Returns what the executor needs to know about a job. The environment comes from the store.
-fn start_job(context: &ExecutionContext, job: ExecStart) -> Result<StartJob, RpcError> {
+fn start_job(context: &mut ExecutionContext, job: ExecStart) -> Result<StartJob, RpcError> {
     let ExecStart { id, userid, jobspec, resources, reattach, after } = job;
     let resources = resources.ok_or_else(|| missing("R"))?;
     served(&resources, &context.ranks)?;
@@ -397,24 +398,15 @@ fn served(resources: &ResourceSet, ranks: &Idset) -> Result<(), RpcError> {
 /// Returns the environment as submitted, which only `J` has, or as changed by a plugin, with the variables that say
 /// where the job runs.
 fn environment(
-    context: &ExecutionContext,
+    context: &mut ExecutionContext,
     id: JobId,
     element: Option<Element>,
 ) -> Result<Vec<(String, String)>, RpcError> {
-    let texts = |(name, value)| match value {
-        Value::String(value) => Some((name, value)),
-        _ => None,
-    };
-    // Read without a tree of values, which takes a good part of the time for a short job, unless there are other values
-    // than texts.
-    let variables: BTreeMap<String, String> = match stored_environment(&context.records, id) {
-        Ok(variables) => variables,
-        Err(_) => environment_of(&context.records, id)?.into_iter().filter_map(texts).collect(),
-    };
+    let variables = context.environments.get(&context.records, id)?;
     let own = place(context, id, element, variables.contains_key("FLUX_F58_FORCE_ASCII"));
     let is_own = |name: &str| own.iter().any(|(other, _)| *other == name);
-    let mut all: Vec<(String, String)> =
-        variables.into_iter().filter(|(name, _)| !is_own(name)).collect();
+    let submitted = variables.iter().filter(|(name, _)| !is_own(name));
+    let mut all: Vec<_> = submitted.map(|(name, value)| (name.clone(), value.clone())).collect();
     all.extend(own.into_iter().map(|(name, value)| (name.to_owned(), value)));
     Ok(all)
 }
@@ -441,52 +433,6 @@ fn place(
         variables.push(("JOBTAP_ARRAY_INDEX", index.to_string()));
     }
     variables
-}
-
-/// Returns the environment as submitted, or as changed by a plugin.
-pub(super) fn environment_of(records: &Records, id: JobId) -> Result<Map<String, Value>, RpcError> {
-    match stored_environment(records, id)? {
-        Value::Object(environment) => Ok(environment),
-        _ => Ok(Map::new()),
-    }
-}
-
-fn stored_environment<T: DeserializeOwned + Default>(
-    records: &Records,
-    id: JobId,
-) -> Result<T, RpcError> {
-    let damaged =
-        |key: &str, error| RpcError::proto(format!("the stored {key} is damaged: {error}"));
-    if let Some(changed) = records.value(id, ENVIRONMENT)? {
-        return serde_json::from_str(&changed).map_err(|error| damaged(ENVIRONMENT, error));
-    }
-    let token = records.value(id, "J")?.ok_or_else(|| missing("J"))?;
-    let submitted = request::jobspec_of(&token).ok_or_else(|| missing("J"))?;
-    let submitted: Submitted<T> =
-        serde_json::from_str(&submitted).map_err(|error| damaged("J", error))?;
-    Ok(submitted.attributes.system.environment)
-}
-
-/// The part of a submitted jobspec that isn't in the stored one. The rest is not made into values.
-#[derive(Deserialize)]
-#[serde(bound = "T: DeserializeOwned + Default")]
-struct Submitted<T> {
-    #[serde(default)]
-    attributes: SubmittedAttributes<T>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(bound = "T: DeserializeOwned + Default")]
-struct SubmittedAttributes<T> {
-    #[serde(default)]
-    system: SubmittedSystem<T>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(bound = "T: DeserializeOwned + Default")]
-struct SubmittedSystem<T> {
-    #[serde(default)]
-    environment: T,
 }
 
 fn missing(key: &str) -> RpcError {

@@ -497,6 +497,7 @@ fn start_execution(
         ranks: placed.ranks,
         engine: engine.clone(),
         accounts: execution::Accounts::default(),
+        environments: execution::Environments::default(),
         uri: uri.to_owned(),
         jobid_path: options.attributes.get(JOBID_PATH).unwrap_or_default(),
         kill: settings.kill,

@@ -208,7 +208,7 @@ mod tests {
 
     use super::*;
     use crate::store::memory::MemoryStore;
-    use crate::store::{Key, Op, Space, StoredEntry};
+    use crate::store::{Found, Key, Op, Space, StoredEntry};
 
     const SUMMARY: &str = r#"{"form":1,"userid":1000,"urgency":16,"flags":0,"priority":16,"t_submit":1.5,"times":[1.5,1.5,1.5,1.5,2.5,2.5,2.5],"lines":10,"exec_lines":4,"events":{"known":3}}"#;
 
@@ -283,7 +283,7 @@ mod tests {
             self.rows.commit(ops)
         }
 
-        fn get(&self, _key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
+        fn find(&self, _key: &Key) -> Result<Option<Found>, StoreError> {
             Err((self.how)())
         }
 
