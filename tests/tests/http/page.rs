@@ -45,6 +45,34 @@ fn jobs_are_shown_as_they_change() {
     assert_eq!(browser.complaints(), [""; 0]);
 }
 
+#[test]
+fn elements_of_an_array_that_are_no_jobs_yet_are_one_row() {
+    let Some(browser) = Browser::start() else { return };
+    let site = Site::open("");
+    let input = site.files.path().join("input");
+    std::fs::write(&input, (0..20000).map(|n| format!("{n}\n")).collect::<String>()).unwrap();
+    let input = input.display().to_string();
+    let words = ["bulksubmit", "--array", "--job-name=sweep", "--urgency=hold"];
+    let array = site.m.jobtap_args(&[&words[..], &["true", "{}", "::::", &input]].concat()).ok();
+    live(&browser, &site);
+    browser.until_shown("#shown", "20,000 jobs");
+    browser.until_shown("#summary", "20,000");
+    // The elements beside the jobs, found by the words that find jobs.
+    browser.click("#filter");
+    browser.keys("array sweep");
+    let id = array.trim_start_matches(['f', 'ƒ']).to_owned();
+    browser.until("the rest is a row", &format!("{ROWS}.length === 1 && {}", rows_with(&id)));
+    let row = format!("{ROWS}[0].innerText");
+    assert!(browser.value(&row).as_str().unwrap().contains("-19999]"), "{}", browser.value(&row));
+    assert!(browser.value(&row).as_str().unwrap().contains("held"), "{}", browser.value(&row));
+    // It is no job that could be opened.
+    browser.click("#table .body .row");
+    assert_eq!(browser.value("document.getElementById('job').hidden"), true);
+    site.m.jobtap(&format!("cancel {array}")).ok();
+    browser.until_shown("#shown", "0 of");
+    assert_eq!(browser.complaints(), [""; 0]);
+}
+
 /// The selector of the user in the first row.
 const FIRST_USER: &str = "#table .body .row .user";
 

@@ -13,6 +13,7 @@ const elapsed = (job) => (job.began === undefined ? undefined : (job.ended ?? no
 function place(job) {
   if (job.kind === "waiting" && job.dependencies?.length) return job.dependencies.join(", ");
   if (job.kind === "pending" && (job.urgency === 0 || job.priority === 0)) return job.urgency === 0 ? "held" : "held: its priority is 0";
+  if (job.refused) return job.refused;
   const failure = job.exception_occurred ? [job.exception_type, job.exception_note].filter(Boolean).join(": ") : "";
   return [job.nodelist, failure].filter(Boolean).join(" · ");
 }
@@ -96,19 +97,21 @@ export class JobTable {
   refresh() {
     const has = matcher($("filter").value);
     const kinds = this.#kinds;
-    const shown = [...this.#jobs.values()].filter((job) => (kinds.size === 0 || kinds.has(job.kind)) && has(job.search));
+    const shown = this.#jobs.rows().filter((job) => (kinds.size === 0 || kinds.has(job.kind)) && has(job.search));
     shown.sort(this.#order());
     this.#rows.show(shown.map((job) => job.id));
     const counts = this.#jobs.counts();
+    const all = KINDS.reduce((sum, kind) => sum + counts[kind], 0);
+    const listed = shown.reduce((sum, job) => sum + (job.count ?? 1), 0);
     for (const [kind, count] of this.#chips) {
       setText(count, number(counts[kind]));
       count.parentElement.classList.toggle("none", counts[kind] === 0);
     }
     // Until the list has come, nothing is known of it.
     $("empty").hidden = shown.length > 0 || $("link").className !== "live";
-    setText($("empty"), this.#jobs.size > 0 ? "No job is like that." : "There are no jobs yet: jobtap submit makes one.");
-    const all = this.#jobs.size >= MOST * 0.95 ? `the newest ${number(this.#jobs.size)}` : number(this.#jobs.size);
-    setText($("shown"), shown.length === this.#jobs.size ? counted(shown.length, "job") : `${number(shown.length)} of ${all} jobs`);
+    setText($("empty"), all > 0 ? "No job is like that." : "There are no jobs yet: jobtap submit makes one.");
+    const of = this.#jobs.size >= MOST * 0.95 ? `the newest ${number(all)}` : number(all);
+    setText($("shown"), listed === all ? counted(listed, "job") : `${number(listed)} of ${of} jobs`);
   }
 
   #order() {
@@ -140,7 +143,7 @@ export class JobTable {
   }
 
   #fill(row, id) {
-    const job = this.#jobs.get(id);
+    const job = this.#jobs.row(id);
     if (!job) return;
     row.className = row.className.replace(/ ?kind-\w+/g, "") + ` kind-${job.kind}`;
     COLUMNS.forEach((column, n) => {

@@ -20,7 +20,8 @@ const jobs = new Jobs();
 const users = new Users(jobs);
 const go = (view, id) => { location.hash = id ? `#${view}/${id}` : `#${view}`; };
 let view = "jobs";
-const open = (id) => go(view, id);
+/** A row's job; that of elements which aren't jobs yet has none. */
+const open = (id) => { if (jobs.get(id)) go(view, id); };
 const table = new JobTable(jobs, open);
 const gantt = new Gantt(jobs, open);
 const plugins = new PluginTable();
@@ -80,6 +81,10 @@ async function poll() {
       jobs.keepInactive(all.job_states.inactive);
     }).catch((error) => {
       stats = null;
+      if (error.errno !== EPERM) throw error;
+    }),
+    call("job-list.arrays").then(({ arrays }) => jobs.takeArrays(arrays)).catch((error) => {
+      jobs.takeArrays([]);
       if (error.errno !== EPERM) throw error;
     }),
   ];
@@ -170,6 +175,7 @@ async function changes(signal, begun) {
 /** Shows nothing of jobs any longer. */
 function hide() {
   stats = null;
+  jobs.takeArrays([]);
   if (jobs.size > 0) {
     jobs.replace([]);
     job.again();

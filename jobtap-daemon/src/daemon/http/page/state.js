@@ -1,6 +1,6 @@
 // The jobs that the page knows, as the stream of changes keeps them up to date.
 
-import { shortId } from "./text.js";
+import { idsetCount, shortId } from "./text.js";
 
 /** More jobs than these are not kept: those that ended first are left out. */
 export const MOST = 20000;
@@ -36,8 +36,32 @@ function known(listed, user) {
   };
 }
 
+/** The elements of a job array that aren't jobs yet, as one row beside those of the jobs. */
+function waiting(array, user) {
+  const id = String(array.id);
+  const short = `${shortId(id)}[${array.waiting}]`;
+  const words = [short, id, array.name, user, array.userid, array.queue, "pending", "array", array.refused];
+  return {
+    id: `${id}[]`,
+    kind: "pending",
+    user,
+    short,
+    inactive: false,
+    count: idsetCount(array.waiting),
+    name: array.name,
+    userid: array.userid,
+    queue: array.queue,
+    urgency: array.urgency,
+    t_submit: array.t_submit,
+    refused: array.refused,
+    search: words.filter((word) => word !== undefined && word !== null).join(" ").toLowerCase(),
+  };
+}
+
 export class Jobs extends EventTarget {
   #jobs = new Map();
+  #arrays = [];
+  #waiting = new Map();
   #inactive = 0;
   #names = new Map();
 
@@ -53,11 +77,29 @@ export class Jobs extends EventTarget {
     return this.#jobs.values();
   }
 
-  /** How many jobs there are of each kind. */
+  /** The jobs, and the elements of arrays that aren't jobs yet: a row for those of each array. */
+  rows() {
+    return [...this.#jobs.values(), ...this.#waiting.values()];
+  }
+
+  row(id) {
+    return this.#jobs.get(id) ?? this.#waiting.get(id);
+  }
+
+  /** How many jobs there are of each kind, elements that aren't jobs yet among them. */
   counts() {
     const counts = Object.fromEntries(KINDS.map((kind) => [kind, 0]));
-    for (const job of this.#jobs.values()) counts[job.kind] += 1;
+    for (const { kind, count } of this.rows()) counts[kind] += count ?? 1;
     return counts;
+  }
+
+  /** Takes these arrays for all that have elements that aren't jobs yet. */
+  takeArrays(arrays) {
+    if (arrays.length === 0 && this.#arrays.length === 0) return;
+    this.#arrays = arrays;
+    const rows = arrays.map((array) => waiting(array, this.#names.get(array.userid) ?? String(array.userid)));
+    this.#waiting = new Map(rows.map((row) => [row.id, row]));
+    this.#tell();
   }
 
   /** Takes these jobs for all that there are. */
@@ -88,13 +130,14 @@ export class Jobs extends EventTarget {
   /** The users of jobs whose names are not known. */
   unnamed() {
     const userids = new Set();
-    for (const { userid } of this.#jobs.values()) if (!this.#names.has(userid)) userids.add(userid);
+    for (const { userid } of this.rows()) if (!this.#names.has(userid)) userids.add(userid);
     return [...userids];
   }
 
   /** Takes the names of users. */
   name(users) {
     for (const { userid, name } of users) this.#names.set(userid, name);
+    this.takeArrays(this.#arrays);
     this.update([...this.#jobs.values()]);
   }
 

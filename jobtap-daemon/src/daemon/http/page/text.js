@@ -62,6 +62,16 @@ export function idset(text) {
   return ids;
 }
 
+/** The number of members of an idset. They may be millions, so they are not listed. */
+export function idsetCount(text) {
+  let count = 0;
+  for (const part of text.split(",").filter(Boolean)) {
+    const [first, last = first] = part.split("-").map(Number);
+    count += last - first + 1;
+  }
+  return count;
+}
+
 /** The hosts of a hostlist, such as `rack[1-2]n[01-16],login`. */
 export function hosts(text) {
   const parts = String(text ?? "").match(/(?:[^,[]|\[[^\]]*\])+/g) ?? [];
