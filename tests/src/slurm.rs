@@ -237,6 +237,12 @@ impl Slurm {
     /// Starts a Slurm of four nodes, `n1` to `n4`, with a slurmd for each on this host. They have two cores each.
     #[track_caller]
     pub fn of_four_nodes(of: &Installation) -> Self {
+        Self::of_four_nodes_with(of, "")
+    }
+
+    /// Starts a Slurm of four nodes whose configuration has these lines, too, for instance of further partitions.
+    #[track_caller]
+    pub fn of_four_nodes_with(of: &Installation, lines: &str) -> Self {
         let mut slurm = Self::prepare(of, "", |_| {});
         let file = slurm.dir.path().join("etc/slurm.conf");
         let text = fs::read_to_string(&file).unwrap_or_default();
@@ -274,8 +280,9 @@ impl Slurm {
             }
         }
         text.push(
-            "PartitionName=batch Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP\n".to_owned(),
+            "PartitionName=batch Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP".to_owned(),
         );
+        text.push(lines.to_owned());
         write(&file, text.join("\n"));
         slurm.start_controller();
         for number in 1..=4 {
@@ -284,7 +291,8 @@ impl Slurm {
             slurm.nodes.push(serve(&mut slurmd));
         }
         until("four nodes are idle", || {
-            slurm.client("sinfo", &["-h", "-t", "idle", "-o", "%D"]).stdout.trim() == "4"
+            let idle = ["-h", "-p", "batch", "-t", "idle", "-o", "%D"];
+            slurm.client("sinfo", &idle).stdout.trim() == "4"
         });
         slurm
     }

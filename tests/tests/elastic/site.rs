@@ -16,15 +16,20 @@ pub(crate) struct Site {
 
 impl Site {
     /// Starts both, with these tables. `None` if there is no Slurm here.
-    #[allow(clippy::print_stdout)]
     pub(crate) fn start(tables: &str) -> Option<Self> {
+        Self::beside("", tables)
+    }
+
+    /// As [`start`](Self::start), with these lines in Slurm's configuration.
+    #[allow(clippy::print_stdout)]
+    pub(crate) fn beside(configuration: &str, tables: &str) -> Option<Self> {
         let installation = Installation::system();
         if let Some(what) = installation.missing() {
             println!("skipped: no {what}");
             return None;
         }
         let dir = temporary();
-        let slurm = Some(Slurm::of_four_nodes(&installation));
+        let slurm = Some(Slurm::of_four_nodes_with(&installation, configuration));
         Some(Self::begin(slurm, dir, tables))
     }
 

@@ -98,6 +98,41 @@ fn an_allocation_that_is_cancelled_takes_its_job_with_it_which_runs_again() {
 }
 
 #[test]
+fn an_allocation_that_slurm_preempts_takes_its_job_with_it_which_runs_again() {
+    let preempts = "PreemptType=preempt/partition_prio\nPreemptMode=CANCEL\n\
+                    PartitionName=urgent Nodes=n[1-4] PriorityTier=10 MaxTime=INFINITE State=UP";
+    let Some(site) = Site::beside(preempts, SMALL) else { return };
+    let script = "echo run >>runs; exec sleep 3";
+    let id = site.args(&["submit", "-n1", "--wait-event=start", "sh", "-c", script]).ok();
+    let job = only_job(&site);
+    let words = ["-p", "urgent", "-N4", "--exclusive", "-o", "/dev/null", "--wrap", "sleep 1"];
+    site.client("sbatch", &words).ok();
+    site.jobtap(&format!("job wait-event -q -t 60s {id} exception")).ok();
+    let log = site.jobtap(&format!("job eventlog {id}")).ok();
+    assert!(log.contains("node-failure"), "{log}");
+    let runs = || std::fs::read_to_string(site.directory().join("runs")).unwrap_or_default();
+    until("it runs again", || runs().lines().count() == 2);
+    let log = site.jobtap("kvs get allocation.eventlog").ok();
+    assert!(log.contains(&format!("Slurm job {job}: PREEMPTED")), "{log}");
+    site.jobtap("job wait --all").ok();
+}
+
+#[test]
+fn a_limit_of_the_partition_is_named_while_the_allocation_waits() {
+    let short = "PartitionName=short Nodes=n[1-4] MaxTime=1 State=UP";
+    let table = format!("{SMALL}options = [\"--partition=short\"]\n");
+    let Some(site) = Site::beside(short, &table) else { return };
+    let id = site.jobtap("submit -n1 true").ok();
+    let reason = || site.jobtap("allocation list -no {reason}").ok();
+    until("the reason is shown", || reason() == "PartitionTimeLimit");
+    let why = site.jobtap(&format!("job why {id}")).ok();
+    assert!(why.contains("PartitionTimeLimit"), "{why}");
+    site.jobtap(&format!("cancel {id}")).ok();
+    site.jobtap("allocation release 1").ok();
+    until("it is cancelled", || site.squeue().is_empty());
+}
+
+#[test]
 fn a_node_with_less_than_the_table_says_is_refused_in_words() {
     let table = format!("{SMALL}options = [\"--cpus-per-task=1\"]\n");
     let Some(site) = Site::start(&table) else { return };
