@@ -236,6 +236,12 @@ impl TestManager {
         }
     }
 
+    /// The arrays with elements that aren't jobs yet, each as of [`array`](Self::array).
+    pub fn arrays(&self) -> Vec<Value> {
+        let open = self.engine().map(|engine| engine.arrays(None)).unwrap_or_default();
+        open.get("arrays").and_then(Value::as_array).cloned().unwrap_or_default()
+    }
+
     /// The job of the element with this index, if it is one.
     pub fn element(&self, array: JobId, index: u32) -> Option<JobId> {
         let jobs = self.engine()?.elements(array, Some(&Idset::from(index..=index)), false).ok()?;

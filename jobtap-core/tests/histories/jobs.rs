@@ -4,15 +4,16 @@
 //!
 //! `PROPTEST_CASES` sets their number.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use jobtap_core::array::Elements;
 use jobtap_core::engine::{ExecEvent, RaisedException, Request};
 use jobtap_core::job::{JobId, State};
 use jobtap_core::resource::{Idset, ResourceSet};
 use jobtap_core::testing::{Refused, TestJob, TestManager};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::common::ByUrgency;
 use crate::hostile::{Hostile, Second, Slow};
@@ -61,9 +62,21 @@ struct Asked {
     duration: u8,
 }
 
+/// What was asked for with an array.
+struct AskedArray {
+    count: u32,
+    at_once: Option<u32>,
+    /// Whether a plugin may take its time before it accepts an element.
+    slow: bool,
+}
+
 #[derive(Debug, Clone)]
 enum Act {
     Submit(Asked),
+    /// An array of this many elements, of which so many may be active at once.
+    Array(Asked, u32, Option<u32>),
+    /// An exception on the elements of an array from one index to another.
+    RaiseElements(usize, u32, u32, i64),
     Raise(usize, i64, &'static str),
     Urgency(usize, i64),
     Finish(usize, u8),
@@ -106,6 +119,12 @@ fn act() -> impl Strategy<Value = Act> {
     let which = 0..12usize;
     prop_oneof![
         10 => asked().prop_map(Act::Submit),
+        2 => (asked(), 1..12u32, proptest::option::of(1..4u32))
+            .prop_map(|(asked, count, at_once)| Act::Array(asked, count, at_once)),
+        2 => (which.clone(), 1..12u32, 0..6u32, prop_oneof![3 => Just(0), 1 => 1..8i64])
+            .prop_map(|(array, first, more, severity)| {
+                Act::RaiseElements(array, first, first + more, severity)
+            }),
         3 => (which.clone(), prop_oneof![3 => Just(0), 1 => 1..8i64], kinds)
             .prop_map(|(job, severity, kind)| Act::Raise(job, severity, kind)),
         2 => (which.clone(), prop_oneof![Just(0), Just(31), 0..32i64])
@@ -131,6 +150,8 @@ fn act() -> impl Strategy<Value = Act> {
 struct World {
     m: TestManager,
     acknowledged: BTreeSet<JobId>,
+    /// The acknowledged arrays; what was asked for, if the response came with the request.
+    arrays: BTreeMap<JobId, Option<AskedArray>>,
     /// Whether the executor reports no starts of its own accord; `Act::Report` may.
     hold: bool,
     /// Whether resources are allocated; `None` if the manager crashed before it answered.
@@ -150,7 +171,13 @@ impl World {
         if hold {
             m.hold_execution();
         }
-        Self { m, acknowledged: BTreeSet::new(), hold, scheduling: Some(true) }
+        Self {
+            m,
+            acknowledged: BTreeSet::new(),
+            arrays: BTreeMap::new(),
+            hold,
+            scheduling: Some(true),
+        }
     }
 
     /// Returns a job by its index, the newest first, or an unknown id if there are too few jobs.
@@ -161,6 +188,24 @@ impl World {
     }
 
     fn submit(&mut self, asked: Asked) {
+        if let Ok(id) = self.m.submit(Self::job(asked)) {
+            self.acknowledged.insert(id);
+        }
+    }
+
+    fn submit_array(&mut self, asked: Asked, count: u32, at_once: Option<u32>) {
+        let mut elements = json!({ "indexes": Idset::from(1..=count).to_string() });
+        if let Some(at_once) = at_once {
+            elements["at-once"] = at_once.into();
+        }
+        let elements: Elements = serde_json::from_value(elements).unwrap();
+        let slow = asked.trouble.iter().any(|(place, _)| place.starts_with("slow"));
+        if let Ok(id) = self.m.submit(Self::job(asked).elements(elements)) {
+            self.arrays.insert(id, Some(AskedArray { count, at_once, slow }));
+        }
+    }
+
+    fn job(asked: Asked) -> TestJob {
         let mut job = TestJob::new().ntasks(asked.tasks).urgency(asked.urgency);
         for (place, kind) in asked.trouble {
             job = job.attribute(&format!("h.{place}"), kind);
@@ -177,15 +222,21 @@ impl World {
         if asked.duration > 4 {
             job = job.duration(asked.duration.into());
         }
-        if let Ok(id) = self.m.submit(job) {
-            self.acknowledged.insert(id);
-        }
+        job
     }
 
     fn act(&mut self, act: Act) {
         let refusals_are_fine = |_: Result<(), Refused>| ();
         match act {
             Act::Submit(asked) => self.submit(asked),
+            Act::Array(asked, count, at_once) => self.submit_array(asked, count, at_once),
+            Act::RaiseElements(array, first, last, severity) => {
+                let id = self.arrays.keys().rev().nth(array).copied();
+                let id = id.unwrap_or(JobId::new(4711));
+                let exception = RaisedException::new("cancel", severity, "by hand");
+                let indexes = Idset::from(first..=last);
+                self.ask(Request::RaiseElements { id, indexes, exception });
+            }
             Act::Raise(job, severity, kind) => {
                 refusals_are_fine(self.m.raise(self.pick(job), kind, severity, "by hand"));
             }
@@ -209,6 +260,7 @@ impl World {
                 let id = self.pick(job);
                 let over = self.m.jobs().contains(&id) && self.m.job(id).state() == State::Inactive;
                 if over {
+                    self.forget_arrays();
                     self.acknowledged.remove(&id);
                 }
                 refusals_are_fine(self.m.purge(id));
@@ -219,6 +271,7 @@ impl World {
                 let over: Vec<JobId> = m.jobs().into_iter().filter(is_over).collect();
                 // Which of them are purged depends on the order in which they ended, so none is expected to stay.
                 self.acknowledged.retain(|id| !over.contains(id));
+                self.forget_arrays();
                 let (age_limit, batch) = (-1.0, 100);
                 self.ask(Request::Purge { age_limit, num_limit, batch, force: true });
             }
@@ -230,11 +283,16 @@ impl World {
             Act::Restart => self.m.crash_and_restart(),
             Act::CrashIn(steps) => self.m.crash_in(steps),
         }
-        for answer in self.m.late_responses() {
-            self.acknowledged.extend(answer.ok());
-        }
+        let late: Vec<JobId> = self.m.late_responses().into_iter().filter_map(Result::ok).collect();
         if self.m.is_dead() {
             self.m.crash_and_restart();
+        }
+        for id in late {
+            if self.m.jobs().contains(&id) {
+                self.acknowledged.insert(id);
+            } else {
+                self.arrays.insert(id, None);
+            }
         }
         // A job that was lost or can't be killed has drained the only node.
         while self.m.resource_status()["drain"] != json!({}) {
@@ -243,6 +301,12 @@ impl World {
                 self.m.crash_and_restart();
             }
         }
+    }
+
+    /// Expects no longer that the arrays stay that are over: a purge removes them with the last of their jobs.
+    fn forget_arrays(&mut self) {
+        let m = &self.m;
+        self.arrays.retain(|id, _| m.array(*id)["over"] == false);
     }
 
     /// Makes a request whose response says nothing that the logs don't.
@@ -307,6 +371,7 @@ impl World {
         }
         self.check_head()?;
         self.check_totals(&used, &states)?;
+        self.check_arrays()?;
         let m = &self.m;
         for id in &self.acknowledged {
             prop_assert!(!m.events(*id).is_empty(), "{} is lost", id);
@@ -373,14 +438,59 @@ impl World {
         Ok(())
     }
 
+    /// Checks that each element is in one place, that no job stands for two, and that none waits without a reason.
+    fn check_arrays(&self) -> Result<(), TestCaseError> {
+        let mut jobs = BTreeSet::new();
+        for (id, asked) in &self.arrays {
+            let array = self.m.array(*id);
+            let set = |key: &str| array[key].as_str().unwrap_or_default().parse::<Idset>().unwrap();
+            let number = |key: &str| array[key].as_u64().unwrap();
+            let indexes = set("indexes");
+            let mut placed = set("waiting");
+            let waiting = placed.len();
+            for key in ["completed", "failed", "canceled", "timeout"] {
+                prop_assert!(placed.intersection(&set(key)).is_empty(), "{}: {}", key, array);
+                placed = placed.union(&set(key));
+            }
+            let active = number("pending") + number("running");
+            prop_assert_eq!(placed.len() as u64 + active, indexes.len() as u64, "{}", array);
+            for index in indexes.iter() {
+                let Some(job) = self.m.element(*id, index) else { continue };
+                prop_assert!(jobs.insert(job), "{} stands for two elements: {}", job, array);
+                let is_over = placed.contains(index);
+                if self.m.jobs().contains(&job) {
+                    let state = self.m.job(job).state();
+                    prop_assert_eq!(state == State::Inactive, is_over, "[{}]: {}", index, array);
+                } else {
+                    // It was purged.
+                    prop_assert!(is_over, "{} is lost: {}", job, array);
+                }
+            }
+            let Some(asked) = asked else { continue };
+            prop_assert_eq!(number("count"), u64::from(asked.count), "{}", array);
+            let most = asked.at_once.map_or(u64::MAX, u64::from);
+            prop_assert!(active <= most, "more than {} at once: {}", most, array);
+            let held = array["urgency"] == 0 || !array["refused"].is_null();
+            let may_wait = asked.slow || held || active == most;
+            prop_assert!(waiting == 0 || may_wait, "nothing holds them: {}", array);
+        }
+        Ok(())
+    }
+
     fn check_totals(&self, used: &ResourceSet, states: &[u64; 7]) -> Result<(), TestCaseError> {
         let free = self.m.free_resources().unwrap();
         prop_assert!(!used.intersects(free), "used and free");
         prop_assert_eq!(used.ncores() + free.ncores(), CORES as usize);
         let stats = self.m.job_stats();
+        let waiting = |array: &Value| array["waiting"].as_str().unwrap().parse::<Idset>().unwrap();
+        let unmade: usize = self.m.arrays().iter().map(|array| waiting(array).len()).sum();
+        let unmade = unmade as u64;
         for (state, count) in State::ALL.iter().zip(states).skip(1) {
             let name = state.long_name().to_lowercase();
-            prop_assert_eq!(&stats["job_states"][&name], &json!(count), "{}", name);
+            // Elements that aren't jobs yet count as pending, unless a plugin is just asked about them.
+            let waiting = if *state == State::Sched { unmade } else { 0 };
+            let told = stats["job_states"][&name].as_u64().unwrap();
+            prop_assert!((*count..=count + waiting).contains(&told), "{}: {}", name, told);
         }
         Ok(())
     }
@@ -393,6 +503,10 @@ impl World {
         self.check_patience()?;
         end_all(&mut self.m);
         self.check()?;
+        for id in self.arrays.keys() {
+            let array = self.m.array(*id);
+            prop_assert_eq!(&array["over"], &json!(true), "{}", array);
+        }
         all_are_over(&self.m)
     }
 }
