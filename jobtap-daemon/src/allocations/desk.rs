@@ -107,6 +107,8 @@ struct Watched {
     order: Option<Order>,
     /// Nodes that have joined before the outer manager has said that it runs.
     joined: Vec<(u32, String)>,
+    /// By how many seconds the clocks of its nodes, and so that of the outer manager, are ahead of this host's.
+    ahead: f64,
     /// How often in a row it was not found.
     missing: u32,
     /// Since when the outer manager is ending it.
@@ -115,7 +117,7 @@ struct Watched {
 
 impl Watched {
     fn new(stage: Stage, order: Option<Order>) -> Self {
-        Self { stage, order, joined: Vec::new(), missing: 0, ending: None }
+        Self { stage, order, joined: Vec::new(), ahead: 0.0, missing: 0, ending: None }
     }
 
     fn job(&self) -> Option<&str> {
@@ -254,10 +256,17 @@ impl<M: OuterManager> Desk<M> {
     fn notice(&mut self, notice: Notice) {
         let now = Instant::now();
         match notice {
-            Notice::Joined { id, rank, host, ends_at } => {
+            Notice::Joined { id, rank, host, ends_at, ahead } => {
                 let Some(watched) = self.watched.get_mut(&id) else { return };
+                let has_changed = std::mem::replace(&mut watched.ahead, ahead) != ahead;
                 match &watched.stage {
-                    Stage::Runs { .. } => self.report(AllocationEvent::Joined { id, rank, host }),
+                    Stage::Runs { ends_at, .. } => {
+                        let known = ends_at.filter(|_| has_changed);
+                        self.report(AllocationEvent::Joined { id, rank, host });
+                        if known.is_some() {
+                            self.start(id, known);
+                        }
+                    }
                     Stage::Waits { .. } if ends_at.is_some() => {
                         watched.joined.push((rank, host));
                         self.start(id, ends_at);
@@ -481,11 +490,12 @@ impl<M: OuterManager> Desk<M> {
         }
     }
 
-    /// An allocation runs, until this time (UNIX seconds). The nodes that have joined take jobs.
+    /// An allocation runs, until this time (UNIX seconds) of the outer manager. The nodes that have joined take jobs.
     fn start(&mut self, id: AllocationId, ends_at: Option<f64>) {
         let Some(watched) = self.watched.get_mut(&id) else { return };
         let (Stage::Waits { job, .. } | Stage::Runs { job, .. }) = &watched.stage else { return };
-        let ends = ends_at.map(|ends_at| ends_at - MARGIN);
+        // A job manager and its nodes have one time; that of this host, often a login node, may be another one.
+        let ends = ends_at.map(|ends_at| ends_at - watched.ahead - MARGIN);
         let left = |ends: f64| Duration::try_from_secs_f64(ends - now().as_secs());
         let expires = ends.map(|ends| Instant::now() + left(ends).unwrap_or_default());
         watched.stage = Stage::Runs { job: job.clone(), ends_at, expires };

@@ -136,8 +136,13 @@ impl Bench {
     }
 
     fn joined(&self, ends_at: Option<f64>) {
+        self.joined_ahead(ends_at, 0.0);
+    }
+
+    /// A node has joined whose clock is so many seconds ahead.
+    fn joined_ahead(&self, ends_at: Option<f64>, ahead: f64) {
         let host = "n1".to_owned();
-        self.send(Message::Notice(Notice::Joined { id: ID, rank: 3, host, ends_at }));
+        self.send(Message::Notice(Notice::Joined { id: ID, rank: 3, host, ends_at, ahead }));
     }
 
     /// What was reported within so many seconds, in short.
@@ -187,6 +192,28 @@ async fn an_order_goes_its_way() {
     assert!((5..=8).contains(&looks), "{looks} looks in a minute in which nothing happens");
     bench.outer.all(&OuterState::Ended("TIMEOUT (TimeLimit)".to_owned()));
     assert_eq!(bench.told(11.0).await, ["ended: Played job 1: TIMEOUT (TimeLimit)"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_is_by_the_clock_of_the_outer_manager() {
+    for ahead in [-300.0, 300.0] {
+        let its_end = now().as_secs() + 600.0 + ahead;
+        // The node joins when the outer manager has said that the allocation runs.
+        let bench = Bench::new();
+        bench.order(false);
+        bench.told(1.0).await;
+        bench.outer.all(&OuterState::Runs(Some(its_end)));
+        assert_eq!(bench.told(2.0).await, [format!("started for {} s", 595.0 + ahead)]);
+        bench.joined_ahead(None, ahead);
+        assert_eq!(bench.told(0.1).await, ["n1 is 3", "started for 595 s"]);
+        // It joins first.
+        let bench = Bench::new();
+        bench.order(false);
+        bench.told(0.5).await;
+        bench.joined_ahead(Some(its_end), ahead);
+        bench.outer.all(&OuterState::Runs(Some(its_end)));
+        assert_eq!(bench.told(3.0).await, ["started for 595 s", "n1 is 3"]);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -796,7 +796,7 @@ impl Hub {
     fn handle(&mut self, message: Message) {
         match message {
             Message::Joined { number, node, ahead, pass, connection, begin } => {
-                self.joined(number, node, pass, connection, begin);
+                self.joined(number, (node, ahead), pass, connection, begin);
                 self.note_clock(number, ahead);
             }
             Message::Frame { rank, number, frame } => {
@@ -825,7 +825,7 @@ impl Hub {
     fn joined(
         &mut self,
         number: u64,
-        mut info: NodeInfo,
+        (mut info, ahead): (NodeInfo, f64),
         pass: Option<Pass>,
         connection: Connection,
         begin: oneshot::Sender<u32>,
@@ -885,7 +885,8 @@ impl Hub {
             self.tell(ExecutorReport::Node { rank, change: NodeChange::Back });
         }
         if let Some(Pass { allocation: id, ends_at, .. }) = pass.filter(|_| !is_known) {
-            self.notice(Notice::Joined { id, rank, host, ends_at });
+            let ahead = if ahead.abs() < CLOCKS_DIFFER { 0.0 } else { ahead };
+            self.notice(Notice::Joined { id, rank, host, ends_at, ahead });
         }
     }
 

@@ -18,6 +18,9 @@ pub enum Notice {
         host: String,
         /// When the allocation ends (UNIX seconds), if the node knows.
         ends_at: Option<f64>,
+        /// By how many seconds its clock, by which `ends_at` is, is ahead of the manager's; 0 if the two agree by and
+        /// large.
+        ahead: f64,
     },
     /// Its nodes can't be used.
     Refused {

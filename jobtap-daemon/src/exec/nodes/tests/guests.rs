@@ -97,7 +97,7 @@ impl Node {
 }
 
 fn joined(rank: u32, host: &str) -> Notice {
-    Notice::Joined { id: FIRST, rank, host: host.to_owned(), ends_at: Some(9.0) }
+    Notice::Joined { id: FIRST, rank, host: host.to_owned(), ends_at: Some(9.0), ahead: 0.0 }
 }
 
 #[tokio::test(start_paused = true)]
