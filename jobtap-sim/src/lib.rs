@@ -11,6 +11,7 @@ pub mod disk;
 #[path = "../../jobtap-core/tests/histories/hostile.rs"]
 mod hostile;
 pub mod line;
+pub mod local;
 #[path = "../../jobtap-core/tests/histories/model.rs"]
 mod model;
 pub mod node;

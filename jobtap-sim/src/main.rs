@@ -78,7 +78,9 @@ fn simulate(options: &Options) -> io::Result<bool> {
             sum.jobs += outcome.jobs;
             sum.checks += outcome.checks.values().sum::<u64>();
             sum.digest ^= outcome.digest.wrapping_mul(seed.wrapping_mul(2).wrapping_add(1));
-            if outcome.violation.is_some() {
+            if let Some(Violation { rule, text }) = &outcome.violation {
+                let first = text.lines().next().unwrap_or_default();
+                let _ = writeln!(io::stderr(), "seed {seed} breaks `{rule}`: {first}");
                 sum.broken.push((seed, outcome));
                 if !options.keep_going {
                     next.store(end, Ordering::Relaxed);

@@ -137,8 +137,9 @@ impl Node {
 
     /// Passes on what the shepherd has said.
     fn pass_on(&mut self) {
+        let Some(line) = &mut self.line else { return };
         for message in self.shepherd.take_said() {
-            if let (Some(line), Ok(text)) = (&mut self.line, encode(&message)) {
+            if let Ok(text) = encode(&message) {
                 line.send(b"s");
                 line.send(&text);
             }

@@ -64,11 +64,19 @@ impl Profile {
     #[must_use]
     pub fn of_seed(seed: u64) -> Self {
         let mut dice = Dice::new(seed ^ 0x5150);
-        let nodes = u32::try_from(1 + dice.below(8)).unwrap_or(1);
+        // A quarter has one node, which is the manager's own host.
+        let nodes = if dice.hits(1, 6) { 0 } else { dice.below(8) };
+        let nodes = u32::try_from(1 + nodes).unwrap_or(1);
         let cores = u32::try_from(1 + dice.below(4)).unwrap_or(1);
         let some = 2 + dice.below(6);
         let kinds = KINDS.into_iter().filter(|_| dice.hits(some, 8)).collect();
         Self { nodes, cores, kinds, private: dice.hits(1, 2), limits: dice.hits(1, 3) }
+    }
+
+    /// Whether the only node is the manager's own host.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.nodes == 1
     }
 
     /// Whether faults of this kind occur.

@@ -7,7 +7,7 @@ use jobtap_core::engine::{ExecEvent, RaisedException};
 use jobtap_core::job::{JobId, TaskMap};
 use jobtap_daemon::exec::protocol::{Resumed, ShepherdMessage, ShepherdRequest, VERSION};
 use jobtap_daemon::exec::{
-    HeldJob, JobCommand, KillPolicy, PlayedJob, Seen, StartJob, TaskProcess,
+    Ahead, HeldJob, JobCommand, KillPolicy, PlayedJob, Seen, StartJob, TaskProcess,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -57,20 +57,35 @@ pub struct Shepherd {
     claims: BTreeSet<JobId>,
     /// Claims that an earlier shepherd has made.
     earlier: BTreeSet<JobId>,
+    /// Jobs to begin after others.
+    ahead: Ahead,
     outbox: UnboundedSender<ShepherdMessage>,
     said: UnboundedReceiver<ShepherdMessage>,
     is_connected: bool,
     last_process: i32,
     /// Whether the node's disk takes no claims.
     pub disk_fails: bool,
+    /// Whether each process can be killed from now on.
+    pub is_calm: bool,
 }
 
 impl Default for Shepherd {
     fn default() -> Self {
         let (outbox, said) = unbounded_channel();
-        let (jobs, claims, earlier) = Default::default();
-        let (is_connected, last_process, disk_fails) = Default::default();
-        Self { jobs, claims, earlier, outbox, said, is_connected, last_process, disk_fails }
+        let (jobs, claims, earlier, ahead) = Default::default();
+        let (is_connected, last_process, disk_fails, is_calm) = Default::default();
+        Self {
+            jobs,
+            claims,
+            earlier,
+            ahead,
+            outbox,
+            said,
+            is_connected,
+            last_process,
+            disk_fails,
+            is_calm,
+        }
     }
 }
 
@@ -118,6 +133,7 @@ impl Shepherd {
     /// Its manager is gone.
     pub fn disconnect(&mut self) {
         self.is_connected = false;
+        drop(self.ahead.clear());
         for held in self.jobs.values_mut() {
             if let Held::Begun { job, .. } = held {
                 job.detach();
@@ -145,7 +161,10 @@ impl Shepherd {
                 self.say(ShepherdMessage::Hello { version: VERSION, pid: 1 });
             }
             ShepherdRequest::List => self.list(),
-            ShepherdRequest::Start(job) => self.start_or_attach(job),
+            ShepherdRequest::Start(job) => match job.after {
+                Some(before) if !self.jobs.contains_key(&job.id) => self.start_after(before, job),
+                _ => self.start_or_attach(job),
+            },
             ShepherdRequest::Resume { jobs } => self.resume(&jobs),
             ShepherdRequest::Shutdown => {}
             ShepherdRequest::Job(command) => self.command(command, now, dice),
@@ -154,8 +173,11 @@ impl Shepherd {
 
     fn list(&self) {
         let held = |(id, held): (&JobId, &Held)| {
-            let ended = matches!(held, Held::Begun { job, .. } if job.has_ended());
-            HeldJob::new(*id, ended)
+            let (ended, start) = match held {
+                Held::Claiming(start) => (false, start),
+                Held::Begun { job, start, .. } => (job.has_ended(), start),
+            };
+            HeldJob { id: *id, ended, after: start.after }
         };
         let lost = self.earlier.iter().filter(|id| !self.jobs.contains_key(id));
         let lost = lost.map(|id| HeldJob::new(*id, true));
@@ -174,6 +196,38 @@ impl Shepherd {
                 self.report_lost(id, start.seen);
             }
             None => drop(self.jobs.insert(id, Held::Claiming(start))),
+        }
+    }
+
+    /// As a shepherd does with a job that is to begin after another one.
+    fn start_after(&mut self, before: JobId, start: Box<StartJob>) {
+        match self.jobs.get(&before) {
+            Some(Held::Begun { job, .. }) if !job.is_attached() => {}
+            Some(Held::Begun { job, .. }) if job.has_ended() => {
+                self.say(ShepherdMessage::Event(ExecEvent::Begun { id: start.id }));
+                self.start_or_attach(start);
+            }
+            None if !self.ahead.has(before) => {}
+            _ => self.ahead.add(before, start),
+        }
+    }
+
+    /// Gives a job back that hasn't begun, or says that it has.
+    fn recall(&mut self, id: JobId) {
+        match self.jobs.get_mut(&id) {
+            None => {
+                self.ahead.forget(id);
+                self.say(ShepherdMessage::Event(ExecEvent::Recalled { id }));
+            }
+            Some(held) => {
+                let begun = ShepherdMessage::Event(ExecEvent::Begun { id });
+                let _ = self.outbox.send(begun);
+                if let Held::Begun { job, .. } = held
+                    && !job.is_attached()
+                {
+                    job.attach(&self.outbox, false, Seen::default());
+                }
+            }
         }
     }
 
@@ -225,6 +279,7 @@ impl Shepherd {
                 };
                 self.say(ShepherdMessage::Tasks { id, tasks });
             }
+            JobCommand::Recall { id } => self.recall(id),
             JobCommand::Ack { id } => {
                 match self.jobs.get_mut(&id) {
                     Some(Held::Begun { acknowledged, .. }) => *acknowledged = true,
@@ -309,7 +364,7 @@ impl Shepherd {
         };
         let word = |at: usize| start.command.get(at).and_then(|word| word.parse::<u64>().ok());
         let (runs, code) = (word(1), word(2).unwrap_or(0));
-        let is_stuck = start.command.iter().any(|word| word == "stuck");
+        let is_stuck = !self.is_calm && start.command.iter().any(|word| word == "stuck");
         (0..own)
             .map(|task| {
                 self.last_process += 1;
@@ -322,22 +377,21 @@ impl Shepherd {
 
     /// Lets the processes exit whose time has come. Returns whether any did.
     pub fn reap(&mut self, now: u64) -> bool {
+        let mut next = Vec::new();
         let mut any = false;
-        for held in self.jobs.values_mut() {
+        for (id, held) in &mut self.jobs {
             let Held::Begun { job, tasks, .. } = held else { continue };
-            let over: Vec<(i32, i32)> = tasks
-                .iter()
-                .filter_map(|task| {
-                    let (at, status) = task.ends?;
-                    (at <= now).then_some((task.process, status))
-                })
-                .collect();
-            for (process, status) in over {
+            let is_over = |task: &Task| task.ends.filter(|(at, _)| *at <= now);
+            let over = tasks.iter().filter_map(|task| Some((task.process, is_over(task)?.1)));
+            for (process, status) in over.collect::<Vec<_>>() {
                 any = true;
                 tasks.retain(|task| task.process != process);
-                job.exited(process, status);
+                if job.exited(process, status, self.ahead.after(*id)) {
+                    next.extend(self.ahead.take_after(*id));
+                }
             }
         }
+        next.into_iter().for_each(|start| self.start_or_attach(start));
         self.forget_acknowledged();
         any
     }

@@ -11,8 +11,8 @@ use jobtap_core::job::{JobId, State, Uid};
 use jobtap_core::resource::{Children, Hostlist, Idset, ResourceSet};
 use jobtap_daemon::clock::{self, PlayedProcess};
 use jobtap_daemon::daemon::stepped::{SteppedManager, SteppedSetup};
-use jobtap_daemon::exec::nodes::NodeInfo;
 use jobtap_daemon::exec::nodes::stepped::{Gathering, Instance, Port};
+use jobtap_daemon::exec::nodes::{NodeInfo, NodesExecutor};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use xxhash_rust::xxh3::Xxh3;
@@ -20,6 +20,7 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::client::{Asked, Client};
 use crate::dice::Dice;
 use crate::disk::{Disk, DiskStore, Fault};
+use crate::local::Socket;
 use crate::node::{Done, Node, PROGRAM, host};
 use crate::oracle::{Oracle, Violation};
 use crate::plugins;
@@ -60,13 +61,13 @@ enum Manager {
         store: Arc<DiskStore>,
         gathering: Gathering,
         runtime: Runtime,
-        port: Port,
+        port: Option<Port>,
     },
     Running {
         store: Arc<DiskStore>,
         manager: Box<SteppedManager>,
         runtime: Runtime,
-        port: Port,
+        port: Option<Port>,
     },
 }
 
@@ -87,6 +88,8 @@ pub struct World {
     digest: Xxh3,
     directory: tempfile::TempDir,
     dice: Dice,
+    /// The way to the shepherd of an instance of one node.
+    socket: Socket,
     /// How many faults there were, by kind.
     pub faults: u64,
     /// How many steps were taken.
@@ -125,6 +128,7 @@ impl World {
             digest: Xxh3::new(),
             directory,
             dice: Dice::new(0),
+            socket: Socket::default(),
             faults: 0,
             steps: 0,
         };
@@ -327,16 +331,22 @@ impl World {
                 drop((runtime, store));
             }
         }
+        if self.profile.is_local() {
+            self.socket = Socket::default();
+            self.nodes.iter_mut().for_each(|node| node.shepherd.disconnect());
+        }
         // The next one is another process.
         drop(clock::play_process(PlayedProcess::default()));
     }
 
     /// Buries a manager that has died or can't go on, and starts the next one when it is time.
     fn look_after_manager(&mut self) -> Result<()> {
-        if self.disk.has_crashed() {
+        let is_down = matches!(self.manager, Manager::Down { .. });
+        if !is_down && self.disk.has_crashed() {
             let until = self.now + self.dice.below(5 * SECOND);
             if self.profile.has(Kind::Power) && self.dice.hits(1, 2) {
                 self.disk.lose_power(&mut self.dice);
+                self.own_host_lost();
                 self.note(|| "the host of the manager has no power".to_owned());
             }
             self.note(|| "the manager is dead".to_owned());
@@ -368,6 +378,9 @@ impl World {
             .start_paused(true)
             .build()
             .map_err(|error| Violation { rule: "setup", text: error.to_string() })?;
+        if self.profile.is_local() {
+            return self.start(store, runtime, None);
+        }
         let within = runtime.enter();
         let instance = Instance {
             size: self.profile.nodes,
@@ -381,7 +394,8 @@ impl World {
             .map_err(|error| Violation { rule: "setup", text: error.to_string() })?;
         drop(within);
         self.note(|| "a manager starts".to_owned());
-        self.manager = Manager::Starting { since: self.now, store, gathering, runtime, port };
+        self.manager =
+            Manager::Starting { since: self.now, store, gathering, runtime, port: Some(port) };
         Ok(())
     }
 
@@ -405,7 +419,16 @@ impl World {
             Ok(Ok(complete)) => complete,
         };
         self.known = nodes;
-        let within = runtime.enter();
+        self.start(store, runtime, port.map(|port| (port, executor)))
+    }
+
+    /// Starts a manager whose nodes have joined, or that has one.
+    fn start(
+        &mut self,
+        store: Arc<DiskStore>,
+        runtime: Runtime,
+        nodes: Option<(Port, NodesExecutor)>,
+    ) -> Result<()> {
         let setup = SteppedSetup {
             owner: Uid::new(OWNER),
             config: self.profile.config(),
@@ -415,12 +438,26 @@ impl World {
             state_dir: self.directory.path().to_owned(),
             uri: "local:///sim/local-0".to_owned(),
         };
-        let manager = SteppedManager::start(setup, |report| {
-            executor.begin(report);
-            Box::new(executor)
-        });
+        let within = runtime.enter();
+        let (port, started) = match (nodes, self.nodes.first_mut()) {
+            (Some((port, executor)), _) => {
+                let started = SteppedManager::start(setup, |report| {
+                    executor.begin(report);
+                    Box::new(executor)
+                });
+                (Some(port), started)
+            }
+            (None, Some(node)) => {
+                let (mut socket, held) =
+                    Socket::connect(&mut node.shepherd, self.now, &mut self.dice);
+                let started = SteppedManager::start(setup, |report| socket.executor(held, report));
+                self.socket = socket;
+                (None, started)
+            }
+            (None, None) => return broken("setup", "no nodes"),
+        };
         drop(within);
-        let manager = match manager {
+        let manager = match started {
             Ok(manager) => Box::new(manager),
             Err(error) => return broken("starts", error.to_string()),
         };
@@ -462,17 +499,27 @@ impl World {
     }
 
     fn node_network(&mut self, which: usize, most: usize) -> Result<bool> {
+        if self.profile.is_local() {
+            return Ok(self.local_network(most));
+        }
         let shown = self.time_on(which);
         let Some(node) = self.nodes.get_mut(which) else { return Ok(false) };
         let mut any = false;
-        if let Manager::Running { runtime, port, .. } | Manager::Starting { runtime, port, .. } =
-            &self.manager
+        if let Manager::Running { runtime, port: Some(port), .. }
+        | Manager::Starting { runtime, port: Some(port), .. } = &self.manager
         {
             let _within = runtime.enter();
             any |= node.connect(port, self.now, shown);
         }
         let done = self.on_node(which, |node, now, dice| node.network(most, now, dice));
         self.judge(done, any)
+    }
+
+    fn local_network(&mut self, most: usize) -> bool {
+        let Manager::Running { runtime, .. } = &self.manager else { return false };
+        let Some(node) = self.nodes.first_mut() else { return false };
+        let _within = runtime.enter();
+        self.socket.deliver(&mut node.shepherd, most, self.now, &mut self.dice)
     }
 
     fn node_work(&mut self, which: usize) -> Result<bool> {
@@ -588,12 +635,14 @@ impl World {
                 self.note(|| "the manager's host goes down".to_owned());
                 self.kill(until);
                 self.disk.lose_power(&mut self.dice);
+                self.own_host_lost();
             }
             Kind::Disk => {
                 let full = self.dice.hits(1, 2);
                 self.note(|| format!("the disk is full: {full}"));
                 self.disk.fill(full);
             }
+            Kind::Network | Kind::Nodes if self.profile.is_local() => {}
             Kind::Network => {
                 let how = self.dice.below(3);
                 let Some(node) = self.nodes.get_mut(which) else { return Ok(()) };
@@ -638,6 +687,13 @@ impl World {
         Ok(())
     }
 
+    /// The manager's host has lost its power, and with it the processes of its jobs.
+    fn own_host_lost(&mut self) {
+        if self.profile.is_local() {
+            self.nodes.iter_mut().for_each(|node| node.shepherd.reboot());
+        }
+    }
+
     fn clock_fault(&mut self, which: usize) {
         match self.dice.below(3) {
             0 => {
@@ -672,6 +728,7 @@ impl World {
         for node in &mut self.nodes {
             node.is_up = true;
             node.shepherd.disk_fails = false;
+            node.shepherd.is_calm = true;
             node.shepherd.unstick(self.now);
             if let Some(line) = &mut node.line {
                 line.stalled = false;
@@ -717,7 +774,7 @@ impl World {
         for _ in 0..400 {
             self.round(SECOND / 5)?;
             let joined = self.nodes.iter().all(|node| node.line.is_some());
-            if self.is_running() && joined {
+            if self.is_running() && (joined || self.profile.is_local()) {
                 return Ok(());
             }
         }

@@ -33,8 +33,8 @@ pub use kill::{KillPolicy, KillPolicyError};
 pub(crate) use local::LOG as SHEPHERD_LOG;
 pub use local::{ExecError, LocalConfig, LocalExecutor};
 pub use output_limit::OutputLimitError;
+pub use shepherd::{Ahead, PlayedJob, shepherd_main};
 pub(crate) use shepherd::{MOST_FILES_PER_TASK, files_per_task};
-pub use shepherd::{PlayedJob, shepherd_main};
 pub(crate) use socket::listens as shepherd_listens;
 
 /// The hidden first argument that makes the manager's binary a shepherd.

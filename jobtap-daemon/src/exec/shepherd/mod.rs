@@ -78,6 +78,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 
+pub use self::ahead::Ahead;
 use self::ending::MANAGER_PATROL;
 use self::forker::process::End;
 use self::forker::{ForkedJobs, Forker};

@@ -62,12 +62,13 @@ impl PlayedJob {
         self.0.journal.detach();
     }
 
-    /// A process has exited with this wait status. Returns whether the job has ended by that.
-    pub fn exited(&mut self, process: i32, status: i32) -> bool {
+    /// A process has exited with this wait status; `next` is the job that comes [after](super::Ahead) this one. Returns
+    /// whether the job has ended by that.
+    pub fn exited(&mut self, process: i32, status: i32, next: Option<JobId>) -> bool {
         if let Some(process) = Pid::from_raw(process) {
             let _others_may_go_on = self.0.task_exited(process, ExitStatus::from_raw(status));
         }
-        self.0.end_if_done(None)
+        self.0.end_if_done(next)
     }
 
     /// Begins to end the job. Returns false if that has begun.
@@ -78,6 +79,11 @@ impl PlayedJob {
     /// Reports, once, that a job that is canceled doesn't end.
     pub fn give_up(&mut self) {
         self.0.give_up(false);
+    }
+
+    /// Whether a manager hears of it.
+    pub fn is_attached(&self) -> bool {
+        self.0.journal.is_attached()
     }
 
     /// Whether it has ended.
