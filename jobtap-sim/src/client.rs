@@ -28,6 +28,10 @@ pub enum Asked {
         /// How many have come.
         seen: usize,
     },
+    /// A job array.
+    SubmitArray,
+    /// The events of all jobs, as they come.
+    Journal,
     /// All jobs.
     List,
     /// Why a job waits.
@@ -86,7 +90,7 @@ impl Client {
     pub fn send(&mut self, asked: Asked, topic: &str, payload: &Value, jobspec: Option<String>) {
         self.last += 1;
         let body = Body { payload: payload.to_string(), jobspec };
-        let stream = matches!(asked, Asked::Watch { .. });
+        let stream = matches!(asked, Asked::Watch { .. } | Asked::Journal);
         self.line.send(body.into_request(self.last, topic, stream).as_bytes());
         self.asked.insert(self.last, asked);
     }
@@ -101,6 +105,7 @@ impl Client {
             let asked = self.asked.get(&response.id)?.clone();
             match (&mut self.asked.get_mut(&response.id), &response.result) {
                 (Some(Asked::Watch { seen, .. }), Ok(_)) => *seen += 1,
+                (Some(Asked::Journal), Ok(_)) => {}
                 _ => drop(self.asked.remove(&response.id)),
             }
             Some(Told { user: self.user, asked, result: response.result })

@@ -33,6 +33,9 @@ struct Options {
     /// How many threads run seeds side by side.
     #[arg(long, default_value_t = 1)]
     threads: u64,
+    /// How many of the last events are shown of a seed that breaks something; of each seed if there is only one.
+    #[arg(long, default_value_t = 60)]
+    events: usize,
     /// Goes on after a seed that breaks something.
     #[arg(long)]
     keep_going: bool,
@@ -77,6 +80,9 @@ fn simulate(options: &Options) -> io::Result<bool> {
             sum.faults += outcome.faults;
             sum.jobs += outcome.jobs;
             sum.checks += outcome.checks.values().sum::<u64>();
+            if options.seeds == 1 && outcome.violation.is_none() {
+                let _ = show(options, &outcome, &mut io::stdout());
+            }
             sum.digest ^= outcome.digest.wrapping_mul(seed.wrapping_mul(2).wrapping_add(1));
             if let Some(Violation { rule, text }) = &outcome.violation {
                 let first = text.lines().next().unwrap_or_default();
@@ -116,6 +122,11 @@ fn steps_of(options: &Options, seed: u64) -> Vec<(usize, u64)> {
     steps
 }
 
+fn show(options: &Options, outcome: &Outcome, out: &mut impl Write) -> io::Result<()> {
+    let skipped = outcome.trace.len().saturating_sub(options.events);
+    outcome.trace.iter().skip(skipped).try_for_each(|line| writeln!(out, "{line}"))
+}
+
 fn report(options: &Options, seed: u64, outcome: &Outcome, out: &mut impl Write) -> io::Result<()> {
     let Some(Violation { rule, text }) = &outcome.violation else { return Ok(()) };
     writeln!(out, "seed {seed} breaks `{rule}` at step {}: {text}", outcome.at)?;
@@ -127,9 +138,7 @@ fn report(options: &Options, seed: u64, outcome: &Outcome, out: &mut impl Write)
         let shortest = run(seed, &steps);
         let only: Vec<String> = steps.iter().map(|(at, _)| at.to_string()).collect();
         writeln!(out, "{:?}", Profile::of_seed(seed))?;
-        for line in &shortest.trace {
-            writeln!(out, "{line}")?;
-        }
+        show(options, &shortest, out)?;
         if let Some(violation) = &shortest.violation {
             writeln!(out, "{}: {}", violation.rule, violation.text)?;
         }

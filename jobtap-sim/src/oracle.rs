@@ -56,6 +56,8 @@ pub struct Oracle {
     cores: BTreeMap<(u32, u32), u64>,
     /// How often the processes of a job were started on a rank.
     starts: BTreeMap<(u64, u32), u32>,
+    /// The job arrays that were acknowledged.
+    pub arrays: BTreeSet<u64>,
     /// The jobs that were removed on request.
     removed: BTreeSet<u64>,
     /// Whether guests may see the jobs of others.
@@ -219,6 +221,11 @@ impl Oracle {
                     format!("{} is of user {} and not {user}", JobId::new(id), truth.user)
                 })
             }
+            (Asked::SubmitArray, Ok(value)) => {
+                self.arrays.extend(value.get("id").and_then(Value::as_u64));
+                Ok(())
+            }
+            (Asked::Journal, Ok(value)) => self.in_journal(value),
             (Asked::Raise { id, kind }, Ok(_)) => self.has_event(*id, "exception", "type", kind),
             (Asked::Memo { id, value }, Ok(_)) => {
                 let Some(truth) = self.jobs.get(id) else { return Ok(()) };
@@ -258,6 +265,49 @@ impl Oracle {
         need(durable == Some(line.trim_end()) || truth.purged, "watched", || {
             format!("event {seen} of {} is {durable:?}, and a watcher got {line}", JobId::new(id))
         })
+    }
+
+    /// What a watcher of all jobs sees is durable.
+    fn in_journal(&self, value: &Value) -> Result<(), Violation> {
+        let id = value.get("id").and_then(Value::as_u64).unwrap_or(0);
+        let Some(truth) = self.jobs.get(&id) else { return Ok(()) };
+        let events = value.get("events").and_then(Value::as_array);
+        for event in events.into_iter().flatten() {
+            let has = |name: &EventEntry| {
+                let named = event.get("name").and_then(Value::as_str);
+                let time = event.get("timestamp").and_then(Value::as_f64);
+                named == Some(&*name.name) && time == Some(name.timestamp.as_secs())
+            };
+            // These are announced, and stand in no log.
+            let name = event.get("name").and_then(Value::as_str);
+            let is_announced = matches!(name, Some("annotations" | "memo" | "flux-restart"));
+            need(truth.purged || is_announced || truth.events.iter().any(has), "watched", || {
+                format!("a watcher of all jobs sees {event} of {}", JobId::new(id))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Looks at the processes that run beside each other on a node. A job whose end was decided without its node may
+    /// leave processes behind until the node is back.
+    ///
+    /// # Errors
+    /// A promise is broken.
+    pub fn beside(&mut self, started: &Started, others: &[JobId]) -> Result<(), Violation> {
+        self.count("beside");
+        let cores = |id: u64| -> BTreeSet<u32> {
+            let held = self.jobs.get(&id).and_then(|truth| truth.holds.as_ref());
+            let node = held.and_then(|set| set.rank(started.rank));
+            node.map(|node| node.cores().iter().collect()).unwrap_or_default()
+        };
+        let own = cores(started.job.id.as_u64());
+        for other in others {
+            let shared = cores(other.as_u64()).intersection(&own).next().copied();
+            need(shared.is_none(), "beside", || {
+                format!("{} runs beside {other} on core {shared:?}", started.job.id)
+            })?;
+        }
+        Ok(())
     }
 
     fn listed(&self, user: u32, value: &Value) -> Result<(), Violation> {

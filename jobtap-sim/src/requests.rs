@@ -86,6 +86,10 @@ pub fn any(client: &mut Client, profile: &Profile, oracle: &Oracle, dice: &mut D
             let payload = json!({ "targets": rank, "reason": "sim" });
             send(client, Asked::Other("drain"), "resource.drain", &payload)
         }
+        38 if dice.hits(1, 2) => {
+            let payload = json!({ "full": false });
+            send(client, Asked::Journal, "job-manager.events-journal", &payload)
+        }
         38 => {
             let rank = dice.below(u64::from(profile.nodes)).to_string();
             send(client, Asked::Other("undrain"), "resource.undrain", &json!({ "targets": rank }))
@@ -156,6 +160,17 @@ fn submit(client: &mut Client, profile: &Profile, other: u64, dice: &mut Dice) -
         }
     }
     let urgency = dice.one_of(&[16, 16, 16, 16, 0, 31, 5]).copied().unwrap_or(16);
+    if dice.hits(1, 15) {
+        let elements = json!({ "indexes": format!("0-{}", dice.below(5)) });
+        let payload = json!({ "urgency": urgency, "elements": elements });
+        client.send(
+            Asked::SubmitArray,
+            "job-ingest.submit-array",
+            &payload,
+            Some(spec.to_string()),
+        );
+        return Asked::SubmitArray;
+    }
     let payload = json!({ "urgency": urgency });
     client.send(Asked::Submit, "job-ingest.submit", &payload, Some(spec.to_string()));
     Asked::Submit

@@ -45,8 +45,8 @@ pub const OWNER: u32 = 0;
 /// All users; the first is the owner.
 pub const USERS: [u32; 4] = [OWNER, 1001, 1002, 1003];
 
-/// How many of the last events a failure shows.
-const SHOWN: usize = 60;
+/// How many of the last events are kept.
+const KEPT: usize = 2000;
 
 /// How many bytes arrive at once when nothing delays them.
 const ALL: usize = 1 << 20;
@@ -155,7 +155,7 @@ impl World {
     fn note(&mut self, text: impl FnOnce() -> String) {
         let text = format!("{:>12.6} {}", self.now as f64 / SECOND as f64, text());
         self.digest.update(text.as_bytes());
-        if self.trace.len() >= SHOWN {
+        if self.trace.len() >= KEPT {
             self.trace.pop_front();
         }
         self.trace.push_back(text);
@@ -339,6 +339,24 @@ impl World {
         drop(clock::play_process(PlayedProcess::default()));
     }
 
+    /// Ends the manager in order.
+    fn stop(&mut self, until: u64) -> Result<()> {
+        let down = Manager::Down { until };
+        match std::mem::replace(&mut self.manager, down) {
+            Manager::Running { store, manager, runtime, port } => {
+                let within = runtime.enter();
+                manager.stop();
+                drop(within);
+                let touched = self.disk.take_touched();
+                self.oracle.committed(&store, &touched)?;
+                drop((runtime, store, port));
+            }
+            other => self.manager = other,
+        }
+        self.kill(until);
+        Ok(())
+    }
+
     /// Buries a manager that has died or can't go on, and starts the next one when it is time.
     fn look_after_manager(&mut self) -> Result<()> {
         let is_down = matches!(self.manager, Manager::Down { .. });
@@ -461,8 +479,15 @@ impl World {
             Ok(manager) => Box::new(manager),
             Err(error) => return broken("starts", error.to_string()),
         };
-        self.note(|| "the manager is ready".to_owned());
+        let stats = manager.engine().job_stats();
+        let restored = stats.pointer("/job_states/total").and_then(Value::as_u64);
+        self.note(|| format!("the manager is ready with {restored:?} jobs"));
+        let durable = self.oracle.jobs().len() as u64;
         self.manager = Manager::Running { store, manager, runtime, port };
+        // Elements of arrays may become jobs at once.
+        if restored.is_none_or(|restored| restored < durable) {
+            return broken("conserved", format!("{durable} jobs are durable, and {stats}"));
+        }
         self.observe()
     }
 
@@ -555,6 +580,10 @@ impl World {
         for started in &done.started {
             self.note(|| format!("rank {} starts {}", started.rank, started.job.id));
             self.oracle.started(started)?;
+            let running = self.nodes.get(started.rank as usize).into_iter();
+            let running = running.flat_map(|node| node.shepherd.running().map(|(id, _)| id));
+            let others: Vec<JobId> = running.filter(|id| *id != started.job.id).collect();
+            self.oracle.beside(started, &others)?;
         }
         Ok(any || done.any)
     }
@@ -625,6 +654,11 @@ impl World {
         let which = self.dice.index(self.nodes.len());
         let now = self.now;
         match kind {
+            Kind::Crash if self.dice.hits(1, 3) => {
+                self.note(|| "the manager is stopped".to_owned());
+                let until = now + self.dice.below(3 * SECOND);
+                self.stop(until)?;
+            }
             Kind::Crash => {
                 let until = now + self.dice.below(3 * SECOND);
                 self.note(|| "the manager is killed".to_owned());
@@ -859,6 +893,13 @@ impl World {
             }
         }
         let Some(manager) = self.stepped() else { return broken("liveness", "no manager") };
+        for id in &self.oracle.arrays {
+            let array = manager.engine().array(JobId::new(*id));
+            let over = array.as_ref().ok().and_then(|array| array.get("over")?.as_bool());
+            if over != Some(true) {
+                return broken("liveness", format!("array {}: {array:?}", JobId::new(*id)));
+            }
+        }
         let free = manager.engine().free_resources();
         let all = (self.profile.nodes * self.profile.cores) as usize;
         if free.ncores() != all && self.undrained() {
