@@ -288,6 +288,28 @@ impl Oracle {
         Ok(())
     }
 
+    /// Looks at whose processes run on a node. Those of a job that has given back its resources are gone, unless its end
+    /// was decided without its node.
+    ///
+    /// # Errors
+    /// A promise is broken.
+    pub fn running(&mut self, rank: u32, running: &[JobId]) -> Result<(), Violation> {
+        for id in running {
+            self.count("left");
+            let Some(truth) = self.jobs.get(&id.as_u64()) else { continue };
+            let is_lost = truth.events.iter().any(|event| {
+                let kind = event.context.as_ref().and_then(|context| context.get("type"));
+                let kind = kind.and_then(Value::as_str);
+                matches!(kind, Some("node-failure" | "exec" | "scheduler-restart"))
+            });
+            let is_free = truth.events.iter().any(|event| &*event.name == "free");
+            need(is_lost || !is_free, "left", || {
+                format!("{id} has processes on rank {rank} after its free\n{}", truth.log)
+            })?;
+        }
+        Ok(())
+    }
+
     /// Looks at the processes that run beside each other on a node. A job whose end was decided without its node may
     /// leave processes behind until the node is back.
     ///

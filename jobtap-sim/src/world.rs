@@ -311,6 +311,10 @@ impl World {
             });
             let states = states.collect::<Vec<_>>().join(" ");
             self.note(|| format!("durable: {states}"));
+            for node in &self.nodes {
+                let running: Vec<JobId> = node.shepherd.running().map(|(id, _)| id).collect();
+                self.oracle.running(node.rank, &running)?;
+            }
         }
         Ok(())
     }
