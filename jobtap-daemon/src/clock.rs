@@ -8,8 +8,9 @@
 //! When the system's clock is set forward, or the host has slept, this clock follows, and the engine is told: what
 //! counts seconds, such as the time limit of a job, must not end by seconds that nothing had.
 
+use std::cell::RefCell;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use jobtap_core::job::Timestamp;
 
@@ -20,6 +21,68 @@ const WORTH_TELLING: u64 = 1_000_000;
 
 /// The clock of this process.
 static CLOCK: Mutex<Option<Clock>> = Mutex::new(None);
+
+thread_local! {
+    /// What this thread takes for the clocks of the system, if they are played.
+    static PLAYED: RefCell<Option<Played>> = const { RefCell::new(None) };
+}
+
+/// Clocks of a system that is played, on one thread: whoever drives all parts of a manager on it decides what time it is.
+struct Played {
+    system: u64,
+    monotonic: Instant,
+    /// The clock of the process that is played, from its first look on.
+    clock: Option<Clock>,
+}
+
+impl Played {
+    fn clock(&mut self) -> &mut Clock {
+        let clock = self.clock.get_or_insert(Clock::new(self.system, self.monotonic));
+        let _told = clock.go_on(self.system, self.monotonic);
+        clock
+    }
+}
+
+/// The clock of a process that is played, while another process is at work on the thread.
+#[derive(Default)]
+pub struct PlayedProcess(Option<Clock>);
+
+/// Plays the clocks of the system on this thread from now on: both show their beginning.
+pub fn play(system: Duration) {
+    let played = Played { system: micros(system), monotonic: Instant::now(), clock: None };
+    PLAYED.set(Some(played));
+}
+
+/// Lets so much time pass on the clocks that are played, and sets the system's by this many microseconds besides.
+pub fn play_on(passed: Duration, set_by: i64) {
+    PLAYED.with_borrow_mut(|played| {
+        if let Some(played) = played {
+            let system = played.system.saturating_add(micros(passed));
+            played.system = system.saturating_add_signed(set_by);
+            played.monotonic += passed;
+        }
+    });
+}
+
+/// The monotonic clock, for what is measured and not shown.
+pub(crate) fn monotonic() -> Instant {
+    let played = PLAYED.with_borrow(|played| Some(played.as_ref()?.monotonic));
+    played.unwrap_or_else(Instant::now)
+}
+
+/// Lets another process look at the clocks that are played. Returns the clock of the one before.
+pub fn play_process(process: PlayedProcess) -> PlayedProcess {
+    let PlayedProcess(clock) = process;
+    PLAYED.with_borrow_mut(|played| {
+        PlayedProcess(
+            played.as_mut().and_then(|played| std::mem::replace(&mut played.clock, clock)),
+        )
+    })
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
 
 /// The current time, as it goes into events: in whole microseconds, which are quick to write. For the seconds since
 /// 1970, adjacent floating point numbers are a quarter of a microsecond apart today.
@@ -36,11 +99,15 @@ pub(crate) fn now_and_step() -> (Timestamp, Option<f64>) {
 }
 
 /// Calls `look` with the clock of this process, which shows the current time.
-fn with_clock<T>(look: impl FnOnce(&mut Clock) -> T) -> T {
+fn with_clock<T>(look: impl Fn(&mut Clock) -> T) -> T {
+    let played = PLAYED.with_borrow_mut(|played| Some(look(played.as_mut()?.clock())));
+    if let Some(shown) = played {
+        return shown;
+    }
     // Read before the monotonic clock: a pause between the two then makes this clock wait for the system's. In the
     // other order, this clock would run ahead.
     let system = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let system = u64::try_from(system.as_micros()).unwrap_or(u64::MAX);
+    let system = micros(system);
     let mut clock = CLOCK.lock().unwrap_or_else(PoisonError::into_inner);
     let monotonic = Instant::now();
     let clock = clock.get_or_insert(Clock::new(system, monotonic));

@@ -105,6 +105,7 @@ impl Model {
                 let flags = field("flags").map(ToString::to_string).unwrap_or_default();
                 self.bypass |= flags.contains("alloc-bypass");
             }
+            "requeue" => self.within(&[Run, Cleanup])?,
             "newer.seen" | "debug.alloc-request" | "debug.start-request" => {}
             // Also for a job in CLEANUP: the executor reattaches to what is left of it.
             "debug.exec-reattach-start" => {

@@ -74,6 +74,8 @@ pub struct Log {
     ring: Mutex<Ring>,
     size: usize,
     to_stderr: Mutex<Level>,
+    /// Whether nothing is written to standard error, whatever its severity.
+    in_memory: bool,
     /// Whether [`STDERR_DROPS`] was logged.
     said_dropped: AtomicBool,
 }
@@ -101,7 +103,13 @@ impl Log {
     /// A log that also writes lines of at least this severity to standard error.
     pub fn new(to_stderr: Level) -> Self {
         let (ring, said_dropped) = Default::default();
-        Self { ring, size: KEPT, to_stderr: Mutex::new(to_stderr), said_dropped }
+        let (to_stderr, in_memory) = (Mutex::new(to_stderr), false);
+        Self { ring, size: KEPT, to_stderr, in_memory, said_dropped }
+    }
+
+    /// A log that writes nothing to standard error.
+    pub fn in_memory() -> Self {
+        Self { in_memory: true, ..Self::new(Level::Error) }
     }
 
     /// Sets the number of lines in memory.
@@ -119,6 +127,11 @@ impl Log {
         *self.to_stderr.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether a line of this severity is written to standard error, too.
+    fn is_written(&self, level: Level) -> bool {
+        !self.in_memory && level <= self.stderr_level()
+    }
+
     /// Writes lines of the engine.
     pub fn write_all(&self, lines: Vec<LogLine>) {
         for line in lines {
@@ -129,7 +142,7 @@ impl Log {
     /// Adds a message; several lines of text become several log lines.
     pub fn write(&self, level: Level, text: &str) {
         for text in text.lines() {
-            if level <= self.stderr_level() {
+            if self.is_written(level) {
                 stderr::log(level, text);
             }
             self.keep(Origin::Manager(level), text);
@@ -148,7 +161,7 @@ impl Log {
         let first = text.is_empty().then_some("");
         for text in first.into_iter().chain(text.lines()) {
             let level = level_of(*severity);
-            if level <= self.stderr_level() {
+            if self.is_written(level) {
                 stderr::line_of(level, &format!("{source}: {text}"));
             }
             self.keep(Origin::Script(source.clone()), text);

@@ -59,5 +59,5 @@ pub use crate::clock::now;
 pub use audit::AuditError;
 pub use audit::KEY as AUDIT_LOG;
 pub use failure::Failure;
-pub use lifecycle::{Daemon, Options, StartError, statedir};
+pub use lifecycle::{Daemon, Options, StartError, statedir, stepped};
 pub use writes::push_ops as store_ops;

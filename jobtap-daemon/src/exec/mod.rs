@@ -13,7 +13,7 @@ mod local;
 mod node_runs;
 pub mod nodes;
 pub(crate) mod output_limit;
-mod protocol;
+pub mod protocol;
 mod shepherd;
 mod signals;
 mod socket;
@@ -33,7 +33,7 @@ pub use kill::{KillPolicy, KillPolicyError};
 pub(crate) use local::LOG as SHEPHERD_LOG;
 pub use local::{ExecError, LocalConfig, LocalExecutor};
 pub use output_limit::OutputLimitError;
-pub use shepherd::shepherd_main;
+pub use shepherd::{Ahead, PlayedJob, shepherd_main};
 pub(crate) use shepherd::{MOST_FILES_PER_TASK, files_per_task};
 pub(crate) use socket::listens as shepherd_listens;
 

@@ -13,18 +13,24 @@ use jobtap_core::job::JobId;
 use super::{HeldJob, JobCommand, Seen, StartJob, TaskProcess};
 
 /// Version of the protocol. It is raised when an older peer could misread a message.
-pub(crate) const VERSION: u32 = 5;
+pub const VERSION: u32 = 5;
 
 /// A message from the manager.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "kebab-case")]
-pub(crate) enum ShepherdRequest {
+pub enum ShepherdRequest {
     /// Opens the connection; the sender becomes the manager to which events are sent.
-    Hello { version: u32 },
+    Hello {
+        /// [`VERSION`].
+        version: u32,
+    },
     /// Start a job, or send the events of it that the manager has not seen.
     Start(Box<StartJob>),
     /// Continue jobs whose start was requested from an earlier shepherd, on the connection that this one replaces.
-    Resume { jobs: Vec<Resumed> },
+    Resume {
+        /// The jobs.
+        jobs: Vec<Resumed>,
+    },
     /// List the jobs that the shepherd holds; the response is [`ShepherdMessage::List`].
     List,
     /// Exit as soon as the shepherd holds no job.
@@ -36,41 +42,66 @@ pub(crate) enum ShepherdRequest {
 
 /// A job that a manager continues, and the events of the job that it already has.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Resumed {
-    pub(crate) id: JobId,
-    pub(crate) seen: Seen,
+pub struct Resumed {
+    /// The job.
+    pub id: JobId,
+    /// What the manager has recorded.
+    pub seen: Seen,
     /// Whether the manager has [`ExecEvent::Started`].
-    pub(crate) started: bool,
+    pub started: bool,
 }
 
 /// A message from the shepherd.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "kebab-case")]
-pub(crate) enum ShepherdMessage {
+pub enum ShepherdMessage {
     /// The response to [`ShepherdRequest::Hello`].
-    Hello { version: u32, pid: u32 },
+    Hello {
+        /// [`VERSION`].
+        version: u32,
+        /// The shepherd's process.
+        pid: u32,
+    },
     /// The shepherd can't serve this manager and closes the connection.
-    Refused { reason: String },
+    Refused {
+        /// Why.
+        reason: String,
+    },
     /// The response to [`ShepherdRequest::List`].
-    List { jobs: Vec<HeldJob> },
+    List {
+        /// The jobs.
+        jobs: Vec<HeldJob>,
+    },
     /// An event of a job that this manager has sent a start request for.
     Event(ExecEvent),
     /// The tasks of this node wait for those of the job's other nodes, and have put these values into PMI's store; the
     /// response is [`JobCommand::Exchanged`]. It is repeated to another manager, also when it `is_over` here: other nodes
     /// may still wait.
     Exchange {
+        /// The job.
         id: JobId,
+        /// The number of the exchange.
         round: u32,
+        /// The values by their keys.
         values: Vec<(String, String)>,
+        /// Whether this node has the values of all.
         #[serde(default)]
         is_over: bool,
     },
     /// The processes of a job's tasks; the response to [`JobCommand::Tasks`].
-    Tasks { id: JobId, tasks: Vec<TaskProcess> },
+    Tasks {
+        /// The job.
+        id: JobId,
+        /// Its tasks that run.
+        tasks: Vec<TaskProcess>,
+    },
 }
 
 /// Encodes `message` as a line, with its newline.
-pub(crate) fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, serde_json::Error> {
+///
+/// # Errors
+/// It has a key that is not a string.
+pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, serde_json::Error> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     Ok(line)
@@ -100,7 +131,10 @@ struct OutputEvent {
 }
 
 /// Decodes a request from a line.
-pub(crate) fn decode_request(line: &[u8]) -> Result<ShepherdRequest, serde_json::Error> {
+///
+/// # Errors
+/// It isn't one.
+pub fn decode_request(line: &[u8]) -> Result<ShepherdRequest, serde_json::Error> {
     // Serde buffers a tagged message as a tree until it has found the tag, which may come last, and then builds the
     // message from the tree. For messages that every job needs that is most of the work, so their tags are looked for
     // where `encode` puts them.
@@ -113,7 +147,10 @@ pub(crate) fn decode_request(line: &[u8]) -> Result<ShepherdRequest, serde_json:
 }
 
 /// Decodes a message from a line.
-pub(crate) fn decode_message(line: &[u8]) -> Result<ShepherdMessage, serde_json::Error> {
+///
+/// # Errors
+/// It isn't one.
+pub fn decode_message(line: &[u8]) -> Result<ShepherdMessage, serde_json::Error> {
     // As in `decode_request`. Entries of the eventlog are the most frequent events of a job, and the output is the
     // longest.
     if line.starts_with(LOG) {

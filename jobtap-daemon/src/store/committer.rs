@@ -76,18 +76,36 @@ impl Committer {
         times: Arc<CommitTimes>,
         on_fatal: impl FnOnce(StoreError) + Send + 'static,
     ) -> Result<Self, StoreError> {
-        let on_fatal: OnFatal = Box::new(on_fatal);
-        let on_fatal = Mutex::new(Some(on_fatal));
-        let (queue, wake) = Default::default();
-        let idle = AtomicBool::new(true);
-        let shared = Shared { store, queue, wake, times, on_fatal, idle };
-        let shared = Arc::new(shared);
+        let shared = Shared::new(store, times, Box::new(on_fatal));
         let for_thread = Arc::clone(&shared);
         let thread = thread::Builder::new()
             .name("committer".to_owned())
             .spawn(move || run(&for_thread))
             .map_err(|err| StoreError::Committer { detail: err.to_string() })?;
         Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// A committer without a thread: what is queued waits for [`commit_waiting`](Self::commit_waiting), and is dropped
+    /// with the committer.
+    pub fn without_thread(
+        store: Arc<dyn Store>,
+        on_fatal: impl FnOnce(StoreError) + Send + 'static,
+    ) -> Self {
+        Self { shared: Shared::new(store, Arc::default(), Box::new(on_fatal)), thread: None }
+    }
+
+    /// Commits and acknowledges the batches that wait, as one group. Returns false if there are none.
+    pub fn commit_waiting(&self) -> bool {
+        let group = {
+            let mut queue = self.shared.queue();
+            if queue.pending.is_empty() || queue.committing {
+                return false;
+            }
+            queue.committing = true;
+            mem::take(&mut queue.pending)
+        };
+        self.shared.commit(group);
+        true
     }
 
     /// Queues a batch. Drops it silently if an earlier commit has failed.
@@ -144,6 +162,12 @@ impl Drop for Committer {
 }
 
 impl Shared {
+    fn new(store: Arc<dyn Store>, times: Arc<CommitTimes>, on_fatal: OnFatal) -> Arc<Self> {
+        let (queue, wake) = Default::default();
+        let (on_fatal, idle) = (Mutex::new(Some(on_fatal)), AtomicBool::new(true));
+        Arc::new(Self { store, queue, wake, times, on_fatal, idle })
+    }
+
     /// Locks the queue. Poison is ignored: no foreign code runs under the lock, so a panic can't leave
     /// the queue inconsistent.
     fn queue(&self) -> MutexGuard<'_, Queue> {

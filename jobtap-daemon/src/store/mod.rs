@@ -18,6 +18,7 @@ mod lock;
 mod log_ends;
 #[cfg(test)]
 pub(crate) mod memory;
+pub mod on_rows;
 mod reading;
 pub mod request;
 mod reserve;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::reserve::Reserve;
 use super::{Store, StoreError};
+use crate::clock;
 
 /// The free space of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +50,7 @@ pub struct SpaceCheck {
 impl SpaceCheck {
     /// A check of this reserve.
     pub fn new(reserve: Reserve) -> Self {
-        Self { reserve, begun: Instant::now(), enough_until: AtomicU64::new(0) }
+        Self { reserve, begun: clock::monotonic(), enough_until: AtomicU64::new(0) }
     }
 
     /// As [`Reserve::check`], but a check that found enough space holds for a few milliseconds.
@@ -57,7 +58,7 @@ impl SpaceCheck {
     /// # Errors
     /// As [`Reserve::check`].
     pub fn check(&self, store: &dyn Store) -> Result<(), StoreError> {
-        let now = self.begun.elapsed();
+        let now = clock::monotonic().saturating_duration_since(self.begun);
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         if millis(now) < self.enough_until.load(Ordering::Relaxed) {
             return Ok(());

@@ -117,6 +117,17 @@ impl<T> Intake<T> {
         }
     }
 
+    /// Takes the next message or timer that is due, if there is one.
+    pub(in crate::daemon) fn take_due(
+        &self,
+        now: impl Fn() -> Timestamp,
+        of_timer: impl Fn(TimerId) -> T,
+    ) -> Option<T> {
+        let mut waiting = self.lock();
+        waiting.move_due_timers(&now, &of_timer);
+        waiting.next()
+    }
+
     /// Takes the next message, if there is one.
     pub(in crate::daemon) fn try_take(&self) -> Option<T> {
         self.lock().next()

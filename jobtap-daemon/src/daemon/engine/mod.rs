@@ -235,14 +235,8 @@ pub(super) fn run(
 ) {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         loop {
-            let first = messages.take(crate::clock::now, |id| Message::Input(Input::Timer(id)));
-            let (turn, end) = one_turn(&mut engine, first, messages, context, &mut turns);
-            context.pulse.rests();
-            turns(turn, end == TurnEnd::Single && messages.is_empty());
-            if end == TurnEnd::Stop {
-                let mut last = Turn::default();
-                last.add(engine.finish(crate::clock::now()), context.log);
-                turns(last, false);
+            let first = messages.take(crate::clock::now, of_timer);
+            if take_turn(&mut engine, first, messages, context, &mut turns) == TurnEnd::Stop {
                 return;
             }
         }
@@ -254,9 +248,44 @@ pub(super) fn run(
     }
 }
 
+/// Takes one turn, if a message waits or a timer is due.
+pub(super) fn step(
+    engine: &mut Engine,
+    messages: &Messages,
+    context: &ThreadContext<'_>,
+    mut turns: impl FnMut(Turn, bool),
+) -> Option<TurnEnd> {
+    let first = messages.take_due(crate::clock::now, of_timer)?;
+    Some(take_turn(engine, first, messages, context, &mut turns))
+}
+
+/// The message of a timer.
+fn of_timer(id: TimerId) -> Message {
+    Message::Input(Input::Timer(id))
+}
+
+/// Takes one turn, which begins with a message, and hands it to `turns`.
+fn take_turn(
+    engine: &mut Engine,
+    first: Message,
+    messages: &Messages,
+    context: &ThreadContext<'_>,
+    turns: &mut impl FnMut(Turn, bool),
+) -> TurnEnd {
+    let (turn, end) = one_turn(engine, first, messages, context, turns);
+    context.pulse.rests();
+    turns(turn, end == TurnEnd::Single && messages.is_empty());
+    if end == TurnEnd::Stop {
+        let mut last = Turn::default();
+        last.add(engine.finish(crate::clock::now()), context.log);
+        turns(last, false);
+    }
+    end
+}
+
 /// How a turn ended.
-#[derive(PartialEq)]
-enum TurnEnd {
+#[derive(Debug, PartialEq)]
+pub(super) enum TurnEnd {
     /// After its only message.
     Single,
     /// After several.

@@ -56,6 +56,12 @@ impl Pulse {
         Ok(Self { shared, ticks, thread })
     }
 
+    /// Clocks that stand still, without a thread.
+    pub(in crate::daemon) fn still() -> Self {
+        let (shared, ticks) = Default::default();
+        Self { shared, ticks, thread: std::thread::current() }
+    }
+
     /// The clocks, for the engine.
     pub(in crate::daemon) fn ticks(&self) -> Ticks {
         self.ticks.clone()

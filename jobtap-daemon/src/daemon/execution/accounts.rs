@@ -33,6 +33,8 @@ pub(super) enum Known {
 /// Looks accounts up.
 #[derive(Debug)]
 pub(in crate::daemon) struct Accounts {
+    /// Whether jobs run as their users.
+    needed: bool,
     known: FxHashMap<u32, (Instant, Account)>,
     asked: FxHashSet<u32>,
     sender: Sender<(u32, Option<Account>)>,
@@ -47,16 +49,28 @@ impl Default for Accounts {
 }
 
 impl Accounts {
+    /// Looks no account up: whatever runs the jobs needs none.
+    pub(in crate::daemon) fn unneeded() -> Self {
+        Self { needed: false, ..Self::default() }
+    }
+
     fn with(look_up: fn(u32) -> Option<Account>) -> Self {
         let (sender, answers) = channel();
         let (known, asked) = Default::default();
-        Self { known, asked, sender, answers, look_up }
+        Self {
+            needed: rustix::process::geteuid().is_root(),
+            known,
+            asked,
+            sender,
+            answers,
+            look_up,
+        }
     }
 
     /// Returns the account of a user, or begins to look it up.
     pub(super) fn get(&mut self, user: Uid) -> Known {
-        let (own, uid) = (rustix::process::geteuid(), user.as_u32());
-        if own.as_raw() == uid || !own.is_root() {
+        let uid = user.as_u32();
+        if !self.needed || rustix::process::geteuid().as_raw() == uid {
             return Known::Account(None);
         }
         if let Some((_, account)) = self.known.get(&uid).filter(|(at, _)| at.elapsed() < KEPT) {

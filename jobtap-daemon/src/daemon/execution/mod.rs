@@ -163,41 +163,83 @@ impl Execution {
 pub(super) struct Inbox(Receiver<Message>);
 
 /// Carries out commands until all handles are dropped.
-pub(super) fn run(inbox: &Inbox, mut context: ExecutionContext) {
-    let done = serve(inbox, &mut context);
+pub(super) fn run(inbox: Inbox, context: ExecutionContext) {
+    let mut work = ExecutionWork::new(inbox, context);
+    let done = work.serve();
     // In this order: `close` returns when `done` is dropped, and the executor is disconnected by then.
-    drop(context);
+    drop(work);
     drop(done);
 }
 
 /// Jobs whose users are being looked up, with the messages to carry out afterwards, the start first.
 type Waiting = BTreeMap<JobId, (Uid, Vec<JobMessage>)>;
 
-fn serve(inbox: &Inbox, context: &mut ExecutionContext) -> Option<Sender<()>> {
-    // Until all jobs of an earlier run were started again.
-    let mut started = Some(Vec::new());
-    let mut waiting = Waiting::new();
-    loop {
-        let message = match waiting.is_empty() {
-            true => match inbox.0.try_recv() {
-                Ok(message) => message,
-                Err(_) => {
-                    context.executor.flush();
-                    inbox.0.recv().ok()?
-                }
-            },
-            false => {
-                for (user, known) in context.accounts.answered() {
-                    continue_with(context, &mut waiting, user, known);
-                }
-                context.executor.flush();
-                match inbox.0.recv_timeout(LOOK_UP_POLL) {
+/// What is done with the commands, and what they wait for.
+pub(super) struct ExecutionWork {
+    inbox: Inbox,
+    context: ExecutionContext,
+    waiting: Waiting,
+    /// The jobs that were started, until all of an earlier run were started again.
+    started: Option<Vec<JobId>>,
+}
+
+impl ExecutionWork {
+    pub(super) fn new(inbox: Inbox, context: ExecutionContext) -> Self {
+        Self { inbox, context, waiting: Waiting::new(), started: Some(Vec::new()) }
+    }
+
+    /// Carries out commands until the last one, which waits for the end of this.
+    fn serve(&mut self) -> Option<Sender<()>> {
+        loop {
+            let message = match self.waiting.is_empty() {
+                true => match self.inbox.0.try_recv() {
                     Ok(message) => message,
-                    Err(RecvTimeoutError::Timeout) => continue,
-                    Err(RecvTimeoutError::Disconnected) => return None,
+                    Err(_) => {
+                        self.context.executor.flush();
+                        self.inbox.0.recv().ok()?
+                    }
+                },
+                false => {
+                    self.take_accounts();
+                    self.context.executor.flush();
+                    match self.inbox.0.recv_timeout(LOOK_UP_POLL) {
+                        Ok(message) => message,
+                        Err(RecvTimeoutError::Timeout) => continue,
+                        Err(RecvTimeoutError::Disconnected) => return None,
+                    }
                 }
+            };
+            if let Some(done) = self.take(message) {
+                return Some(done);
             }
-        };
+        }
+    }
+
+    /// Carries out the next command, if one waits. Returns whether one did.
+    pub(super) fn step(&mut self) -> bool {
+        self.take_accounts();
+        match self.inbox.0.try_recv() {
+            Ok(message) => {
+                let _done = self.take(message);
+                true
+            }
+            Err(_) => {
+                self.context.executor.flush();
+                false
+            }
+        }
+    }
+
+    /// Continues with the jobs of users who were looked up.
+    fn take_accounts(&mut self) {
+        for (user, known) in self.context.accounts.answered() {
+            continue_with(&mut self.context, &mut self.waiting, user, known);
+        }
+    }
+
+    /// Carries out a message. Returns who waits for the end if it is the last one.
+    fn take(&mut self, message: Message) -> Option<Sender<()>> {
+        let Self { context, waiting, started, .. } = self;
         match message {
             Message::Set { kill, output_limit } => {
                 context.kill = kill;
@@ -219,16 +261,17 @@ fn serve(inbox: &Inbox, context: &mut ExecutionContext) -> Option<Sender<()>> {
             }
             Message::Engine(commands) => {
                 for command in commands {
-                    if let (ExecCommand::Start(start), Some(started)) = (&command, &mut started) {
+                    if let (ExecCommand::Start(start), Some(started)) = (&command, &mut *started) {
                         started.push(start.id);
                     }
-                    carry_out(context, &mut waiting, JobMessage::Engine(command));
+                    carry_out(context, waiting, JobMessage::Engine(command));
                 }
             }
             Message::Client(command) => {
-                carry_out(context, &mut waiting, JobMessage::Client(command));
+                carry_out(context, waiting, JobMessage::Client(command));
             }
         }
+        None
     }
 }
 

@@ -325,7 +325,7 @@ impl Boot {
 }
 
 /// The engine with all stored jobs, and its first effects.
-fn restored(
+pub(super) fn restored(
     setup: Setup,
     ahead: Option<BegunAhead>,
     store: &dyn Store,
@@ -431,7 +431,7 @@ fn discover(options: &Options) -> Result<Inventory, ResourceError> {
 }
 
 /// Passes on what the executor reports.
-fn reporting(
+pub(super) fn reporting(
     engine: &EngineHandle,
     processes: &TaskProcesses,
     execution: &Execution,
@@ -463,7 +463,7 @@ fn reporting(
 }
 
 /// The jobs that the executor has begun by itself for an earlier manager, each with the job before it.
-type BegunAhead = Vec<(JobId, JobId)>;
+pub(super) type BegunAhead = Vec<(JobId, JobId)>;
 
 /// Starts the executor's thread. Also returns what it has begun by itself, if it takes jobs ahead of their turn.
 fn start_execution(
@@ -505,7 +505,7 @@ fn start_execution(
     };
     std::thread::Builder::new()
         .name("execution".into())
-        .spawn(move || execution::run(&inbox, parts))?;
+        .spawn(move || execution::run(inbox, parts))?;
     Ok((execution, ahead))
 }
 

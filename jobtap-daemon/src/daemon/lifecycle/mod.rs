@@ -9,6 +9,7 @@ mod options;
 mod restore;
 mod start_error;
 pub mod statedir;
+pub mod stepped;
 mod stored_jobs;
 
 use std::sync::Arc;

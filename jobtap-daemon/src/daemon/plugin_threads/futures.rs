@@ -38,8 +38,10 @@ pub(in crate::daemon) struct FutureThreads {
     polls: Arc<Polls>,
     checking: Thread,
     log: Arc<Log>,
-    /// The runtime of futures for which the system has no thread.
+    /// The runtime of futures for which there is no thread.
     shared: Handle,
+    /// Whether plugins get threads at all.
+    has_threads: bool,
 }
 
 /// The thread of one plugin. It ends at once when this is dropped.
@@ -86,11 +88,21 @@ impl FutureThreads {
     pub(in crate::daemon) fn new(shared: Handle, log: Arc<Log>) -> io::Result<Self> {
         let polls = Arc::<Polls>::default();
         let checking = Polls::check(Arc::clone(&polls), Arc::clone(&log))?.thread().clone();
-        Ok(Self { threads: Mutex::default(), polls, checking, log, shared })
+        Ok(Self { threads: Mutex::default(), polls, checking, log, shared, has_threads: true })
+    }
+
+    /// Without any thread: all futures run on this runtime.
+    pub(in crate::daemon) fn none(shared: Handle, log: Arc<Log>) -> Self {
+        let (threads, polls) = Default::default();
+        let checking = std::thread::current();
+        Self { threads, polls, checking, log, shared, has_threads: false }
     }
 
     /// Runs a future on its plugin's thread. This never waits.
     pub(in crate::daemon) fn spawn(&self, future: PluginFuture) {
+        if !self.has_threads {
+            return drop(self.shared.spawn(future));
+        }
         let plugin = future.origin().plugin;
         let mut threads = lock(&self.threads);
         if let Entry::Vacant(place) = threads.entry(plugin) {

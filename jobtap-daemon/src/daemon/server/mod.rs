@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use jobtap_core::engine::{Cred, Level};
 use jobtap_core::job::Uid;
 use serde_json::{Value, json};
-use tokio::io::Interest;
+use tokio::io::{AsyncRead, AsyncWrite, Interest};
 use tokio::net::unix::OwnedReadHalf;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc::Receiver;
@@ -96,7 +96,8 @@ pub(super) async fn serve(listener: UnixListener, parts: Arc<RequestParts>, room
         match listener.accept().await {
             Ok((socket, _)) => {
                 if let Some(connection) = Connection::new(&socket, &parts, &shares) {
-                    connections.spawn(connection.run(socket));
+                    let (read, write) = socket.into_split();
+                    connections.spawn(connection.run(read, write));
                 }
             }
             // Out of file descriptors. Some will be closed, so the loop continues, but slowly.
@@ -116,8 +117,21 @@ fn refuse(socket: &UnixStream, error: RpcError) {
     let _ = socket.try_write(answer.as_bytes());
 }
 
+/// What a connection is read from.
+pub(super) trait Incoming: AsyncRead + Unpin + Send {
+    /// Waits until the client has left, while nothing is read.
+    fn left(&self) -> impl Future<Output = ()> + Send;
+}
+
+impl Incoming for OwnedReadHalf {
+    async fn left(&self) {
+        // Ready at a hangup. `READABLE` would be ready as soon as the client sends its next request.
+        let _ = self.ready(Interest::PRIORITY).await;
+    }
+}
+
 /// One client.
-struct Connection {
+pub(super) struct Connection {
     parts: Arc<RequestParts>,
     shares: Arc<Shares>,
     seat: Seat,
@@ -146,16 +160,22 @@ impl Connection {
     /// Takes a place for the connection. Without one the client gets a refusal, and the result is `None`.
     fn new(socket: &UnixStream, parts: &Arc<RequestParts>, shares: &Arc<Shares>) -> Option<Self> {
         let userid = Uid::new(socket.peer_cred().ok()?.uid());
-        let admitted = parts.access.cred(userid, parts.owner);
-        let (cred, seat) = match admitted.and_then(|cred| Ok((cred, shares.seat(cred)?))) {
-            Ok(admitted) => admitted,
-            Err(error) => {
-                refuse(socket, error);
-                return None;
-            }
-        };
+        Self::of_user(userid, parts, shares).inspect_err(|error| refuse(socket, error.clone())).ok()
+    }
+
+    /// Takes a place for a connection of this user.
+    ///
+    /// # Errors
+    /// The user may not connect, or has no place left.
+    pub(super) fn of_user(
+        userid: Uid,
+        parts: &Arc<RequestParts>,
+        shares: &Arc<Shares>,
+    ) -> Result<Self, RpcError> {
+        let cred = parts.access.cred(userid, parts.owner)?;
+        let seat = shares.seat(cred)?;
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
-        Some(Self {
+        Ok(Self {
             parts: Arc::clone(parts),
             shares: Arc::clone(shares),
             seat,
@@ -170,11 +190,12 @@ impl Connection {
         })
     }
 
-    async fn run(mut self, socket: UnixStream) {
-        let (read, write) = socket.into_split();
+    /// Serves the client until it leaves.
+    pub(super) async fn run(mut self, read: impl Incoming, write: impl AsyncWrite + Unpin + Send) {
         let (outbox, writer) = outbox();
         let mut writing = std::pin::pin!(writer.run(write));
         let end = tokio::select! {
+            biased;
             end = self.read(Requests::new(read, JOBSPEC_SPARE), &outbox) => end,
             () = &mut writing => End::Left,
         };
@@ -193,7 +214,7 @@ impl Connection {
     }
 
     /// Accepts requests until the client leaves or sends something that is not a request.
-    async fn read(&mut self, mut requests: Requests<OwnedReadHalf>, outbox: &Outbox) -> End {
+    async fn read(&mut self, mut requests: Requests<impl Incoming>, outbox: &Outbox) -> End {
         loop {
             while self.running.try_join_next().is_some() {}
             let place = unless_left(requests.source(), async {
@@ -381,12 +402,11 @@ async fn take(places: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
 
 /// Waits for `what` unless the client leaves first. While it waits, the socket isn't read, so a hangup would
 /// go unnoticed and the waiting request would stay.
-async fn unless_left<T>(socket: &OwnedReadHalf, what: impl Future<Output = T>) -> Option<T> {
+async fn unless_left<T>(client: &impl Incoming, what: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;
         done = what => Some(done),
-        // Ready at a hangup. `READABLE` would be ready as soon as the client sends its next request.
-        _ = socket.ready(Interest::PRIORITY) => None,
+        () = client.left() => None,
     }
 }
 

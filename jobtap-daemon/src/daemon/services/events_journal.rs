@@ -107,6 +107,7 @@ impl Stream {
         }
         loop {
             tokio::select! {
+                biased;
                 () = self.responses.closed() => return,
                 event = events.next() => match event {
                     Some(event) if self.present(&event).await.is_ok() => {}

@@ -378,6 +378,9 @@ impl Hub {
         let (mut asked, mut together) = (Vec::new(), Vec::new());
         loop {
             tokio::select! {
+                // In this order: the patrol is rare, and what the manager says is soon done.
+                biased;
+                _ = patrol.tick() => self.patrol(),
                 count = requests.recv_many(&mut asked, MOST_TOGETHER) => match count {
                     0 => return,
                     _ => asked.drain(..).for_each(|request| self.request(request)),
@@ -385,7 +388,6 @@ impl Hub {
                 1.. = messages.recv_many(&mut together, MOST_TOGETHER) => {
                     together.drain(..).for_each(|message| self.handle(message));
                 }
-                _ = patrol.tick() => self.patrol(),
             }
             self.flush();
         }

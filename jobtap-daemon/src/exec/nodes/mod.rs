@@ -21,6 +21,7 @@
 //! | `plugin_processes`, `node_processes` | the processes of plugins on nodes: the manager's and the node's side |
 //! | `relay` | clients on nodes |
 //! | `commands` | commands that clients run on nodes |
+//! | `stepped` | the hub as a task of its caller, who plays the nodes |
 //! | `played` | nodes that are played, for benchmarks |
 //! | `saved` | what a manager needs after `kill -9` |
 //!
@@ -49,6 +50,7 @@ mod plugin_processes;
 mod relay;
 mod renumber;
 pub mod saved;
+pub mod stepped;
 #[cfg(test)]
 mod tests;
 mod wire;

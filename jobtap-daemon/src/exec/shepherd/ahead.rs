@@ -19,7 +19,7 @@ use crate::exec::{Seen, StartJob};
 
 /// The jobs, by the job before each.
 #[derive(Default)]
-pub(super) struct Ahead {
+pub struct Ahead {
     next: HashMap<JobId, Box<StartJob>>,
     /// The job before each of them.
     before: HashMap<JobId, JobId>,
@@ -28,7 +28,8 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    fn add(&mut self, before: JobId, start: Box<StartJob>) {
+    /// Adds a job that comes after this one.
+    pub fn add(&mut self, before: JobId, start: Box<StartJob>) {
         self.before.insert(start.id, before);
         self.next.insert(before, start);
         self.any.store(true, Ordering::Relaxed);
@@ -40,17 +41,17 @@ impl Ahead {
     }
 
     /// Whether a job is among them.
-    fn has(&self, id: JobId) -> bool {
+    pub fn has(&self, id: JobId) -> bool {
         self.before.contains_key(&id)
     }
 
     /// The job to begin after this one.
-    pub(super) fn after(&self, id: JobId) -> Option<JobId> {
+    pub fn after(&self, id: JobId) -> Option<JobId> {
         self.next.get(&id).map(|start| start.id)
     }
 
     /// Takes the job to begin after this one.
-    pub(super) fn take_after(&mut self, id: JobId) -> Option<Box<StartJob>> {
+    pub fn take_after(&mut self, id: JobId) -> Option<Box<StartJob>> {
         let start = self.next.remove(&id)?;
         self.before.remove(&start.id);
         self.any.store(!self.next.is_empty(), Ordering::Relaxed);
@@ -58,7 +59,7 @@ impl Ahead {
     }
 
     /// Forgets a job. The one after it comes after the one before it. Returns whether the job was here.
-    fn forget(&mut self, id: JobId) -> bool {
+    pub fn forget(&mut self, id: JobId) -> bool {
         let Some(before) = self.before.remove(&id) else { return false };
         self.next.remove(&before);
         self.any.store(!self.next.is_empty(), Ordering::Relaxed);
@@ -71,7 +72,7 @@ impl Ahead {
     }
 
     /// Forgets all jobs, and returns them.
-    fn clear(&mut self) -> impl Iterator<Item = JobId> + use<> {
+    pub fn clear(&mut self) -> impl Iterator<Item = JobId> + use<> {
         self.next.clear();
         self.any.store(false, Ordering::Relaxed);
         std::mem::take(&mut self.before).into_keys()
