@@ -46,7 +46,7 @@ mod option_shapes;
 mod output_stream;
 mod pids;
 mod placement;
-mod pmi;
+pub(crate) mod pmi;
 mod processes;
 mod rlimits;
 mod spawn;
