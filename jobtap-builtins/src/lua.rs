@@ -27,6 +27,9 @@
 mod dialect;
 mod document;
 mod files;
+#[cfg(feature = "fuzz")]
+#[doc(hidden)]
+pub mod foreign;
 mod limits;
 mod modules;
 mod native;

@@ -12,6 +12,9 @@ pub mod daemon;
 pub mod exec;
 mod fatal_signals;
 pub mod files;
+#[cfg(feature = "fuzz")]
+#[doc(hidden)]
+pub mod foreign;
 pub mod limited;
 pub mod linked;
 pub mod locale;

@@ -48,6 +48,9 @@ mod accounting;
 mod chart;
 mod diff;
 mod error;
+#[cfg(feature = "fuzz")]
+#[doc(hidden)]
+pub mod foreign;
 mod generate;
 mod machine;
 mod policy;

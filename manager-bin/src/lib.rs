@@ -16,6 +16,9 @@ mod allocator;
 mod bench;
 mod cli;
 pub mod client;
+#[cfg(feature = "fuzz")]
+#[doc(hidden)]
+pub use cli::foreign;
 
 pub use cli::{main, main_of};
 pub use jobtap_daemon::{archive, composition, daemon, exec, output_pack, rpc, store};

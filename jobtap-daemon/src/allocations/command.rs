@@ -100,7 +100,7 @@ impl OuterManager for SiteCommand {
 }
 
 /// Reads a line of `status`.
-fn read(line: &str) -> Option<Found> {
+pub(super) fn read(line: &str) -> Option<Found> {
     let (name, rest) = line.trim().split_once(' ')?;
     let (job, rest) = rest.trim().split_once(' ')?;
     let (state, reason) = rest.trim().split_once(' ').unwrap_or((rest.trim(), ""));

@@ -117,7 +117,7 @@ async fn list(words: impl Iterator<Item = String>) -> Result<Vec<Found>, Program
 }
 
 /// Reads a line of `flux jobs`.
-fn read(line: &str) -> Option<Found> {
+pub(super) fn read(line: &str) -> Option<Found> {
     let mut fields = line.trim().splitn(6, '|');
     let (job, state, status) = (fields.next()?, fields.next()?, fields.next()?);
     let (end, name, note) = (fields.next()?, fields.next()?, fields.next()?.trim());

@@ -14,6 +14,8 @@
 mod command;
 mod desk;
 mod flux;
+#[cfg(feature = "fuzz")]
+pub(crate) mod foreign;
 mod outer;
 mod private_file;
 mod program;

@@ -125,7 +125,7 @@ fn words(order: &Order) -> Vec<String> {
 }
 
 /// Reads a line of squeue.
-fn read(line: &str) -> Option<Found> {
+pub(super) fn read(line: &str) -> Option<Found> {
     let mut fields = line.trim().split('|');
     let (job, state, reason) = (fields.next()?, fields.next()?, fields.next()?);
     let (end, name) = (fields.next()?, fields.next()?);

@@ -6,6 +6,8 @@
 mod dump;
 mod entries;
 mod error;
+#[cfg(feature = "fuzz")]
+pub(crate) mod foreign;
 mod jobs;
 mod path;
 mod restore;

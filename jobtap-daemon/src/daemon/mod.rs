@@ -34,7 +34,7 @@ mod engine;
 mod execution;
 mod failure;
 #[cfg(feature = "http")]
-mod http;
+pub(crate) mod http;
 #[cfg(not(feature = "http"))]
 #[path = "no_http.rs"]
 mod http;
@@ -47,7 +47,7 @@ mod records;
 mod request_parts;
 pub mod resources;
 mod rights;
-mod server;
+pub(crate) mod server;
 mod services;
 pub mod stages;
 mod unix_socket;

@@ -7,6 +7,8 @@
 
 mod command;
 mod data;
+#[cfg(feature = "fuzz")]
+pub(crate) mod foreign;
 mod job_files;
 mod kill;
 mod local;
@@ -14,7 +16,7 @@ mod node_runs;
 pub mod nodes;
 pub(crate) mod output_limit;
 pub mod protocol;
-mod shepherd;
+pub(crate) mod shepherd;
 mod signals;
 mod socket;
 #[cfg(test)]

@@ -12,6 +12,8 @@ mod exec;
 mod exec_override;
 #[cfg(test)]
 mod flux_options;
+#[cfg(feature = "fuzz")]
+pub mod foreign;
 mod housekeeping;
 mod instance;
 mod job;

@@ -176,6 +176,17 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r#"'"'"'"#))
 }
 
+/// The commands of a file, for fuzzers.
+#[cfg(feature = "fuzz")]
+pub(in crate::cli) mod foreign {
+    use super::Programs;
+
+    /// The command of a task; `None` if the file is refused, or has none for it.
+    pub fn programs(text: &str, rank: u32) -> Option<Vec<String>> {
+        Programs::parse(text).ok()?.command(rank)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -139,7 +139,7 @@ fn stream(
 
 /// Reads the content of a request for this topic, of at most `most` bytes, and charges it to the client's share. No
 /// content counts as an empty object.
-async fn content(
+pub(super) async fn content(
     topic: &str,
     most: usize,
     request: Request<Incoming>,

@@ -10,6 +10,8 @@
 //! with it (`places`).
 
 mod calls;
+#[cfg(feature = "fuzz")]
+pub(crate) mod foreign;
 mod guard;
 mod metrics;
 mod page;
@@ -187,12 +189,7 @@ async fn connection(
     });
     let moved = Arc::clone(&place);
     let socket = TokioIo::new(Patient::new(socket, move || moved.moved()));
-    let served = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIME)
-        .max_headers(HEADERS)
-        .max_buf_size(HEADER)
-        .serve_connection(socket, service);
+    let served = parser().serve_connection(socket, service);
     let mut served = std::pin::pin!(served);
     // A client that leaves in the middle is not worth a line in the log.
     tokio::select! {
@@ -201,6 +198,14 @@ async fn connection(
         () = place.grown_old(LIFE) => served.as_mut().graceful_shutdown(),
     }
     let _ = tokio::time::timeout(LAST_RESPONSE, served).await;
+}
+
+/// What reads the requests of a connection, with its limits.
+fn parser() -> http1::Builder {
+    let mut parser = http1::Builder::new();
+    parser.timer(TokioTimer::new()).header_read_timeout(HEADER_TIME);
+    parser.max_headers(HEADERS).max_buf_size(HEADER);
+    parser
 }
 
 impl Http {

@@ -6,6 +6,8 @@
 //! responses are below their bound; the rest stays in the socket. What all connections of a user may take
 //! together is in `shares`, and which client's request the engine takes next in `engine/intake`.
 
+#[cfg(feature = "fuzz")]
+pub(crate) mod foreign;
 pub(super) mod requests;
 mod responses;
 pub(super) mod shares;

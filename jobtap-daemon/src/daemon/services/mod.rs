@@ -91,6 +91,13 @@ pub(super) fn admit(
     Ok(Admitted { responses: row.responses, change, decoded })
 }
 
+/// Decodes a request for fuzzers. Returns whether its service can read it.
+#[cfg(feature = "fuzz")]
+pub(super) fn decodes(topic: &str, body: Body) -> bool {
+    let decoded = Row::of_topic(topic).and_then(|row| (row.decode)(topic, body));
+    decoded.map(|decoded| (decoded.job(), decoded.change())).is_ok()
+}
+
 /// How large a request to this topic may be.
 pub(super) fn size(topic: &str) -> Size {
     Row::of_topic(topic).map_or(Size::Normal, |row| row.size)

@@ -33,6 +33,8 @@ mod channel;
 mod commands;
 mod dial;
 mod elastic;
+#[cfg(feature = "fuzz")]
+pub(crate) mod foreign;
 mod hub;
 mod identity;
 mod inputs;

@@ -47,7 +47,7 @@ mod output_stream;
 mod pids;
 mod placement;
 mod played;
-mod pmi;
+pub(crate) mod pmi;
 mod processes;
 mod rlimits;
 mod spawn;

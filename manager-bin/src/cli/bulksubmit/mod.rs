@@ -2,6 +2,8 @@
 
 mod array;
 mod define;
+#[cfg(feature = "fuzz")]
+pub(in crate::cli) mod foreign;
 mod inputs;
 mod replace;
 

@@ -5,6 +5,8 @@ mod alloc;
 mod args;
 mod batch;
 mod directives;
+#[cfg(feature = "fuzz")]
+pub(in crate::cli) mod foreign;
 mod outward;
 mod proxy;
 

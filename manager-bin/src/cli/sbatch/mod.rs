@@ -8,6 +8,8 @@ pub(in crate::cli) mod begin;
 mod describe;
 mod environment;
 mod error;
+#[cfg(feature = "fuzz")]
+pub(in crate::cli) mod foreign;
 mod options;
 mod script;
 pub(in crate::cli) mod srun;

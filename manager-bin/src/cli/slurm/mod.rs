@@ -3,6 +3,8 @@
 mod attempt;
 mod changes;
 mod explain;
+#[cfg(feature = "fuzz")]
+pub(in crate::cli) mod foreign;
 mod sources;
 mod uses;
 mod walk;

@@ -10,6 +10,8 @@
 //! | `names` | lists of names in options, and what else the commands have in common |
 
 mod fields;
+#[cfg(feature = "fuzz")]
+pub(in crate::cli) mod foreign;
 #[cfg(feature = "builtins")]
 pub(super) mod install;
 mod job_line;

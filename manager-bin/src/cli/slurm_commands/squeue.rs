@@ -327,7 +327,7 @@ fn states(list: &str) -> Result<Vec<JobState>, CliError> {
     Ok(found)
 }
 
-const FIELDS: &[Field<JobLine>] = &[
+pub(super) const FIELDS: &[Field<JobLine>] = &[
     Field { letter: 'i', names: &["jobarrayid"], heading: "JOBID", value: |job| job.id() },
     Field {
         letter: 'A',

@@ -3,6 +3,8 @@
 mod broker;
 mod enclosing;
 mod engine;
+#[cfg(feature = "fuzz")]
+pub(in crate::cli) mod foreign;
 mod launcher;
 mod node;
 mod service;

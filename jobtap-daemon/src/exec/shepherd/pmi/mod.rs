@@ -6,6 +6,8 @@
 //! the protocol without the sockets. An MPI library that doesn't speak it loads [`library`], whose path a variable
 //! names.
 
+#[cfg(feature = "fuzz")]
+pub(crate) mod foreign;
 mod library;
 mod memory;
 mod wireup;

@@ -4,6 +4,8 @@
 //! address and the identity of the instance, which nobody outside of the step can read.
 
 mod descriptor;
+#[cfg(feature = "fuzz")]
+pub(in crate::cli) mod foreign;
 mod pmi;
 mod resources;
 

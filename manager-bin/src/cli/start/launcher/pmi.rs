@@ -74,7 +74,7 @@ impl Pmi {
         Self::connect(file, rank, size)
     }
 
-    fn connect(file: File, rank: u32, size: u32) -> Result<Self, PmiError> {
+    pub(super) fn connect(file: File, rank: u32, size: u32) -> Result<Self, PmiError> {
         let mut pmi = Self { file, unread: Vec::new(), rank, size, name: String::new(), most: 0 };
         pmi.ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init", PATIENCE)?;
         let maxes = pmi.ask("cmd=get_maxes", "maxes", PATIENCE)?;
