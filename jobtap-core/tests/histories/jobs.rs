@@ -306,6 +306,7 @@ impl World {
                 .map_err(|text| TestCaseError::fail(format!("{text}: {place}")))?;
         }
         self.check_head()?;
+        crate::waits::check(m)?;
         self.check_totals(&used, &states)?;
         let m = &self.m;
         for id in &self.acknowledged {

@@ -92,6 +92,16 @@ export class Jobs extends EventTarget {
     return [...userids];
   }
 
+  /** Takes what jobs wait for now; those that were asked about and aren't among them wait for nothing. */
+  explain(asked, waiting) {
+    const words = new Map(waiting.map(({ id, why }) => [String(id), why]));
+    for (const id of asked) {
+      const job = this.#jobs.get(id);
+      if (job) job.why = words.get(id);
+    }
+    this.#tell();
+  }
+
   /** Takes the names of users. */
   name(users) {
     for (const { userid, name } of users) this.#names.set(userid, name);
