@@ -394,7 +394,8 @@ fn report_usage(error: &clap::Error) -> ExitCode {
 /// How the part of a help begins that says what the command lacks.
 const LEFT_OUT: &str = "Left out: ";
 
-/// The innermost subcommand that the words name.
+/// The innermost subcommand that the words name. Messages name an alias by the command's own name: in `jobtap`, that of the
+/// alias `jobtap` would stand there twice. In a program called `flux` it stays, since scripts search for it.
 fn place_of(top: clap::Command, program: String, words: &[String]) -> usage::Place {
     let mut command = top;
     let mut path = Vec::new();
@@ -402,8 +403,9 @@ fn place_of(top: clap::Command, program: String, words: &[String]) -> usage::Pla
         let Some(inner) = command.find_subcommand(word) else {
             break;
         };
-        command = inner.clone();
-        path.push(word.clone());
+        let inner = inner.clone();
+        path.push(if program == "flux" { word.clone() } else { inner.get_name().to_owned() });
+        command = inner;
     }
     let usage = command.render_usage().to_string();
     let usage = usage.trim_start_matches("Usage:").trim().to_owned();
@@ -417,6 +419,15 @@ fn place_of(top: clap::Command, program: String, words: &[String]) -> usage::Pla
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_name_an_alias_only_in_flux() {
+        let words = ["jobtap".to_owned(), "list".to_owned()];
+        let path = |name: &str| place_of(program(), name.to_owned(), &words).path;
+        assert_eq!(path("jobtap"), ["plugin", "list"]);
+        assert_eq!(path("site-manager"), ["plugin", "list"]);
+        assert_eq!(path("flux"), ["jobtap", "list"]);
+    }
 
     #[test]
     fn what_a_feature_has_are_commands() {
