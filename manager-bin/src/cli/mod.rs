@@ -51,7 +51,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use common::{ids::IdStyle, optional_values, reach, session, usage, usage::Family};
 use instance::{
-    attr, audit, config, dmesg, env, fsck, logger, module, openapi, shutdown, uptime, uri, version,
+    attr, audit, config, dmesg, env, fsck, licenses, logger, module, openapi, shutdown, uptime,
+    uri, version,
 };
 use jobtap_core::job::JobId;
 use sets::{hostlist, rset};
@@ -188,6 +189,8 @@ enum Command {
     Env(env::EnvArgs),
     /// Print the versions of the commands and of the manager
     Version(version::VersionArgs),
+    /// Print the licenses of what the program is made of
+    Licenses(licenses::LicensesArgs),
     /// Print the OpenAPI document of the manager's services over HTTP
     Openapi(openapi::OpenapiArgs),
     /// Check and try scripts of Slurm, and install commands with Slurm's names
@@ -207,8 +210,8 @@ enum Command {
 /// The commands that report usage errors as Flux's compiled commands do; see [`Family`].
 const COMPILED: &[&str] = &[
     "start", "job", "config", "dmesg", "dump", "fsck", "kvs", "module", "audit", "startlog",
-    "exec", "logger", "uptime", "getattr", "setattr", "lsattr", "env", "openapi", "version", "R",
-    "shutdown", "proxy", "top",
+    "exec", "licenses", "logger", "uptime", "getattr", "setattr", "lsattr", "env", "openapi",
+    "version", "R", "shutdown", "proxy", "top",
 ];
 
 /// The commands that a manager can be built without, by the feature of this crate that contains them.
@@ -332,6 +335,7 @@ fn run_command(command: Command) -> ExitCode {
         Command::Lsattr(args) => attr::list(args),
         Command::Env(args) => env::run(args),
         Command::Version(args) => version::run(args),
+        Command::Licenses(args) => licenses::run(args),
         Command::Openapi(args) => openapi::run(args),
         #[cfg(feature = "builtins")]
         Command::Slurm(args) => slurm::run(args),
