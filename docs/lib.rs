@@ -79,6 +79,7 @@ chapters! {
     rust_mistakes = "rust-mistakes.md";
     from_slurm = "from-slurm.md";
     slurm_fields_table = "slurm-fields.md";
+    stability = "stability.md";
     glossary = "glossary.md";
 }
 
@@ -108,6 +109,21 @@ mod tests {
             let is_no_chapter = ["SUMMARY.md", "images"].contains(&&*name);
             assert!(is_no_chapter || CHAPTERS.contains(&&*name), "{name} is not tested");
         }
+    }
+
+    #[test]
+    fn the_oldest_rust_and_the_version_are_those_that_are_named() {
+        let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+        let value = |key: &str| {
+            let line = manifest.lines().find(|line| line.starts_with(&format!("{key} = ")));
+            line.unwrap().split('"').nth(1).unwrap().to_owned()
+        };
+        let (rust, version) = (value("rust-version"), value("version"));
+        assert!(chapter("stability.md").contains(&format!("{rust} at present")), "{rust}");
+        let readme = fs::read_to_string(root().join("README.md")).unwrap();
+        assert!(readme.contains(&format!("Rust toolchain ({rust} or later)")), "{rust}");
+        let changes = fs::read_to_string(root().join("CHANGELOG.md")).unwrap();
+        assert!(changes.contains(&format!("\n## {version} - ")), "{version}");
     }
 
     #[test]

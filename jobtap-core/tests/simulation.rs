@@ -56,6 +56,22 @@ fn starts(results: &Results) -> Vec<f64> {
     results.jobs.iter().map(|job| job.start.unwrap_or(-1.0)).collect()
 }
 
+#[test]
+fn what_jobs_waited_for_is_summed_up() {
+    // One job runs for an hour; the second is the first of the queue, two more are behind it until they all start.
+    let jobs = [[0, 4, 3600, 3600], [0, 4, 3600, 3600], [0, 2, 60, 60], [0, 2, 60, 60]];
+    let results = run("fcfs", 4, &jobs);
+    // In the first hour one waits for resources and two for those before them, in the second hour one of these two waits
+    // for resources, and the other one for it.
+    let hours = |word: &str| {
+        let found = results.waited_for.iter().find(|(known, _)| *known == word);
+        found.map_or(0.0, |(_, seconds)| seconds / 3600.0)
+    };
+    assert!((hours("resources") - 2.0).abs() < 0.1, "{:?}", results.waited_for);
+    assert!((hours("order") - 3.0).abs() < 0.1, "{:?}", results.waited_for);
+    assert_eq!(results.waited_for.len(), 2, "{:?}", results.waited_for);
+}
+
 /// Asks for an allocation for every four cores that pending jobs need, and gives back what is idle.
 #[derive(Default)]
 struct Asks;

@@ -87,6 +87,7 @@ pub use mirror::{JobNow, Mirror, NotApplied, Obsolete};
 pub use replay::{RecordedJob, ReplayComparison, ReplayOptions, Replayed, ReplayedAnswer, replay};
 pub use requests::listing::{JobBrief, Listed, Listing};
 pub use requests::submit::ENVIRONMENT;
+pub use requests::waits_for::WaitCount;
 pub use restart::{ReadJob, RestoreError};
 
 use self::core::Core;
@@ -112,7 +113,7 @@ use jobs::Jobs;
 use jobs::waiters::Waiters;
 use life_cycle::actions;
 use plugins::Plugins;
-use requests::{listing, nodes, purge, queues, submit, update, why};
+use requests::{listing, nodes, purge, queues, submit, update, waits_for, why};
 use submissions::Submissions;
 use submissions::ingest::Ingest;
 use timers::{Due, Timers};
@@ -659,6 +660,23 @@ impl Engine {
     /// ENOENT for an unknown job, EPERM for another user's.
     pub fn why(&self, id: JobId, cred: Cred) -> Result<Value, RequestError> {
         why::why(&self.core, id, cred)
+    }
+
+    /// What a job or the pending elements of an array wait for first; `None` for one that isn't known or waits for
+    /// nothing.
+    pub fn waits_for(&self, id: JobId) -> Option<WaitsFor> {
+        waits_for::of_id(&self.core, id)
+    }
+
+    /// Begins to count how many jobs wait for what, those of one user or all; [`count_waits`](Self::count_waits) counts
+    /// them.
+    pub fn begin_waits(&self, userid: Option<Uid>) -> WaitCount {
+        waits_for::begin_count(&self.core, userid)
+    }
+
+    /// Counts up to this many more jobs. Returns false when all are counted.
+    pub fn count_waits(&self, count: &mut WaitCount, jobs: usize) -> bool {
+        waits_for::count_next(&self.core, count, jobs)
     }
 
     /// The resources that are not allocated.

@@ -36,6 +36,7 @@ pub fn report_page(summary: &Summary, runs: &[PolicyRun], reproducible: bool) ->
     );
     heading(&mut page, summary);
     comparison(&mut page, summary);
+    waits(&mut page, summary);
     over_time(&mut page, summary);
     distributions(&mut page, runs);
     by_group(&mut page, summary);
@@ -100,6 +101,38 @@ fn comparison(page: &mut Page, summary: &Summary) {
         page.html.push_str("</tr>");
     }
     page.html.push_str("</table>");
+}
+
+/// What jobs waited for, as shares of all their waiting and in job hours.
+fn waits(page: &mut Page, summary: &Summary) {
+    let mut words: Vec<&str> = Vec::new();
+    for (word, _) in summary.policies.iter().flat_map(PolicySummary::shares_waited) {
+        if !words.contains(&word) {
+            words.push(word);
+        }
+    }
+    if words.is_empty() {
+        return;
+    }
+    page.html.push_str("<h2>What jobs waited for</h2><table><thead><tr><th></th>");
+    for policy in &summary.policies {
+        let _ = write!(page.html, "<th>{}</th>", escaped(&policy.policy));
+    }
+    page.html.push_str("</tr></thead>");
+    for word in words {
+        let _ = write!(page.html, "<tr><td>{word}</td>");
+        for policy in &summary.policies {
+            let share = policy.shares_waited().into_iter().find(|(known, _)| *known == word);
+            let hours = policy.waited_for.get(word).copied().unwrap_or(0.0);
+            let share = 100.0 * share.map_or(0.0, |(_, share)| share);
+            let _ = write!(page.html, "<td>{share:.1} %, {hours:.1} job hours</td>");
+        }
+        page.html.push_str("</tr>");
+    }
+    page.html.push_str(
+        "</table><p>The words are those of <code>jobtap jobs -o '{why}'</code>: <code>order</code> is jobs \
+         that go first, <code>resources</code> the first job of a queue, which waits for others to end.</p>",
+    );
 }
 
 fn over_time(page: &mut Page, summary: &Summary) {

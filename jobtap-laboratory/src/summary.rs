@@ -42,6 +42,9 @@ pub struct PolicySummary {
     pub read: Counts,
     /// The figures.
     pub metrics: Metrics,
+    /// What jobs waited for, in the words of lists of jobs, with the job hours.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub waited_for: BTreeMap<String, f64>,
     /// What the allocations of an elastic instance have had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocations: Option<AllocationFigures>,
@@ -140,6 +143,11 @@ pub(crate) const FIGURES: [Row; 12] = [
     ("makespan", |metrics| duration(metrics.makespan)),
 ];
 
+/// Hours, from seconds.
+fn hours_waited(seconds: &[(&'static str, f64)]) -> BTreeMap<String, f64> {
+    seconds.iter().map(|(word, seconds)| ((*word).to_owned(), seconds / 3600.0)).collect()
+}
+
 impl PolicySummary {
     fn from_run(run: &PolicyRun) -> Self {
         let results = &run.results;
@@ -151,6 +159,7 @@ impl PolicySummary {
             interrupted: run.interrupted,
             read: run.counts.clone(),
             metrics: results.metrics(),
+            waited_for: hours_waited(&results.waited_for),
             allocations: results.allocations.clone(),
             series: Series::from_results(results),
             plugins: results.plugins.iter().map(PluginSummary::from_handlers).collect(),
@@ -205,9 +214,29 @@ impl PolicySummary {
             metrics.fairness,
             duration(metrics.makespan)
         );
+        self.write_waits(text);
         self.write_allocations(text);
         self.write_users(text);
         self.write_remarks(text);
+    }
+
+    fn write_waits(&self, text: &mut String) {
+        if self.waited_for.is_empty() {
+            return;
+        }
+        let shares = self.shares_waited();
+        let shares = shares.iter().map(|(word, share)| format!("{word} {}", percent(*share)));
+        let _ = writeln!(text, "waited for  {}", shares.collect::<Vec<_>>().join(", "));
+    }
+
+    /// What jobs waited for, as shares of all their waiting, the greatest first.
+    pub(crate) fn shares_waited(&self) -> Vec<(&str, f64)> {
+        let all: f64 = self.waited_for.values().sum();
+        let words = self.waited_for.iter();
+        let mut shares: Vec<(&str, f64)> =
+            words.map(|(word, hours)| (word.as_str(), hours / all)).collect();
+        shares.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+        shares
     }
 
     fn write_allocations(&self, text: &mut String) {

@@ -126,7 +126,7 @@ pub fn cache() -> PathBuf {
 fn cargo_toml(name: &str) -> String {
     format!(
         "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\nlicense = \"MIT\"\n\
-         authors = [\"A Site <site@site.example>\"]\n\n[dependencies]\njobtap-core = \"0.1\"\n\
+         authors = [\"A Site <site@site.example>\"]\n\n[dependencies]\njobtap-core = \"0.2\"\n\
          schemars = \"1\"\nserde = {{ version = \"1\", features = [\"derive\"] }}\n\
          serde_json = \"1\"\n"
     )

@@ -1,5 +1,5 @@
-//! The package for Debian installs what a host needs, and a manager's binary is replaced while jobs run.
-#![allow(clippy::unwrap_used)]
+//! The packages for Debian and rpm install what a host needs, and a manager's binary is replaced while jobs run.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::fs;
 use std::path::Path;
@@ -44,6 +44,58 @@ fn a_debian_package_has_program_unit_pages_and_completions() {
     // It contains no path of the machine that built the package.
     let completion = fs::read_to_string(root.join("usr/share/bash-completion/completions/jobtap"));
     assert!(!completion.unwrap().contains(directory.path().to_str().unwrap()));
+}
+
+#[test]
+fn a_package_for_rpm_has_the_same_where_rpm_has_it() {
+    if !is_installed("rpmbuild") || !is_installed("rpm2archive") {
+        eprintln!("skipped: rpmbuild or rpm2archive is not installed");
+        return;
+    }
+    let directory = temporary();
+    let at = |name: &str| directory.path().join(name);
+    let mut build = Command::new(workspace().join("packaging/rpm"));
+    build.arg("-b").arg(jobtap()).arg(at("out"));
+    // Compressing a binary for debugging takes a minute.
+    run(build.env("JOBTAP_RPM_PAYLOAD", "w0.gzdio")).ok();
+    let package = fs::read_dir(at("out")).unwrap().next().unwrap().unwrap().path();
+    let asked = |words: &[&str]| run(Command::new("rpm").args(words).arg(&package)).ok();
+    assert_eq!(asked(&["-qp", "--qf", "%{NAME} %{LICENSE}"]), "jobtap MIT OR Apache-2.0");
+    assert_eq!(asked(&["-qpc"]), "/etc/jobtap/jobtap.toml", "the configuration of a site is kept");
+    run(Command::new("rpm2archive").arg(&package)).ok();
+    fs::create_dir(at("root")).unwrap();
+    let archive = package.with_extension("rpm.tgz");
+    run(Command::new("tar").arg("-C").arg(at("root")).arg("-xzf").arg(archive)).ok();
+    let root = at("root");
+    for file in [
+        "usr/lib/systemd/system/jobtap.service",
+        "usr/share/man/man1/jobtap-submit.1.gz",
+        "usr/share/bash-completion/completions/jobtap",
+        "usr/share/zsh/site-functions/_jobtap",
+        "usr/share/fish/vendor_completions.d/jobtap.fish",
+    ] {
+        assert!(root.join(file).exists(), "{file}");
+    }
+    let copyright = fs::read_to_string(root.join("usr/share/doc/jobtap/copyright")).unwrap();
+    assert!(copyright.contains("\ntokio "), "the licenses of its crates");
+    let program = root.join("usr/bin/jobtap");
+    let ran = run(clean(&program).args(["start", "jobtap", "run", "echo", "works"]));
+    assert_eq!(ran.ok().trim(), "works");
+}
+
+#[test]
+fn the_bill_of_materials_has_each_crate_with_license_and_checksum() {
+    let sbom = run(&mut Command::new(workspace().join("packaging/sbom"))).ok();
+    assert_eq!(sbom, run(&mut Command::new(workspace().join("packaging/sbom"))).ok());
+    let sbom: serde_json::Value = serde_json::from_str(&sbom).unwrap();
+    let components = sbom["components"].as_array().unwrap();
+    let named = |name: &str| components.iter().find(|component| component["name"] == name);
+    assert_eq!(named("tokio").unwrap()["licenses"][0]["expression"], "MIT");
+    assert_eq!(named("tokio").unwrap()["hashes"][0]["content"].as_str().unwrap().len(), 64);
+    assert!(named("lua-src").is_some() && named("serde_derive").is_none());
+    for component in components {
+        assert!(component["licenses"].is_array(), "{component}");
+    }
 }
 
 #[test]

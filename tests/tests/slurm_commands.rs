@@ -71,6 +71,12 @@ fn squeue_shows_jobs_in_slurms_columns() {
     let waits = format!("{array}_[2] batch wrap PD 1 (JobArrayTaskLimit)");
     assert!(lines.contains(&waits.as_str()), "{all}");
     assert!(lines.contains(&format!("{held} short held PD 1 (JobHeldUser)").as_str()), "{all}");
+    // The list itself has the word.
+    let why = |id: &str| site.run(&["jobs", "-no", "{why}", id]).ok();
+    assert_eq!(
+        (why(&held), why(&running), why(&array)),
+        ("held".into(), "".into(), "array-limit".into())
+    );
     assert!(
         lines.iter().any(|line| line.starts_with(&format!("{running} batch first R 1 n"))),
         "{all}"

@@ -44,6 +44,7 @@
 //! | `order` | the order of pending jobs, which shows which of them are backfilled |
 //! | `fixture` | a simulation of a trace in memory, for tests of policies |
 //! | `results` | what became of each job |
+//! | `waits` | what jobs waited for
 //! | `metrics` | wait, turnaround, bounded slowdown, utilization, fairness |
 
 mod fixture;
@@ -53,6 +54,7 @@ mod results;
 mod simulator;
 mod swf;
 mod trace;
+mod waits;
 
 pub use fixture::{Simulation, SimulationError, machine};
 pub use metrics::{Distribution, Group, Metrics};

@@ -28,6 +28,9 @@ pub struct Results {
     pub refusals: Vec<RefusedJobs>,
     /// What the first jobs that never started wait for, such as `ƒ2P4LDd: queue batch is stopped`.
     pub left: Vec<String>,
+    /// What jobs waited for, in the words of lists of jobs, with the job seconds, the most first. From answers of the
+    /// manager at equal distances of at least a minute.
+    pub waited_for: Vec<(&'static str, f64)>,
     /// Statistics of the handlers, by plugin.
     pub plugins: Vec<(String, Vec<HandlerStats>)>,
     /// The schedulers of the queues.

@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::order::Order;
 use super::results::{AllocationFigures, RefusedJobs, Results, SimulatedJob, spans};
 use super::trace::TraceJob;
+use super::waits::Waits;
 use crate::allocation::Tables;
 use crate::engine::{
     Cred, Effect, Effects, Engine, ExecCommand, ExecEvent, ExecStart, HostCheck, Input, JobLog,
@@ -92,6 +93,7 @@ pub struct Simulator {
     events: u64,
     /// The time since which nothing has run, after the last submission.
     idle_since: Option<f64>,
+    waits: Waits,
     results: Results,
 }
 
@@ -186,6 +188,7 @@ impl Simulator {
             starts: 0,
             events: 0,
             idle_since: None,
+            waits: Waits::default(),
             results,
         };
         simulator.settle(effects);
@@ -214,6 +217,7 @@ impl Simulator {
     /// submission.
     pub fn submit(&mut self, job: &TraceJob) {
         self.pass(job.submit);
+        self.waits.pass(&self.engine, job.submit);
         self.now = self.now.max(job.submit);
         let place = self.results.jobs.len();
         self.results.jobs.push(SimulatedJob::submitted(job, self.now));
@@ -303,6 +307,7 @@ impl Simulator {
         let waits = pending.iter().filter(|id| !self.running.contains_key(id));
         let reasons = waits.take(3).filter_map(|id| Some((id, self.engine.why(*id, owner).ok()?)));
         results.left = reasons.map(|(id, why)| format!("{id}: {}", reasons_of(&why))).collect();
+        results.waited_for = std::mem::take(&mut self.waits).into_seconds();
         results.allocations = (!self.tables.is_empty()).then(|| self.allocation_figures());
         results.plugins = self.engine.plugin_stats(None).unwrap_or_default();
         results.scheduler = scheduler_names(&self.engine);
@@ -342,6 +347,7 @@ impl Simulator {
     /// Handles everything that happens until this moment, in seconds from the start of the trace.
     pub fn pass(&mut self, until: f64) {
         while let Some(at) = self.next_time().filter(|at| *at <= until) {
+            self.waits.pass(&self.engine, at);
             self.now = self.now.max(at);
             // A job that ends exactly at its time limit has ended in time, so ends precede timers.
             if let Some(Reverse((bits, id, start))) = self.ends.peek().copied()

@@ -137,6 +137,12 @@ impl TestManager {
         self.reasons(id, Cred { userid: Uid(user), owner: false })
     }
 
+    /// What a job waits for in one word, as lists show it: the kind of the first of the reasons of [`why`](Self::why).
+    /// `None` if it waits for nothing.
+    pub fn waits_for(&self, id: JobId) -> Option<&'static str> {
+        Some(self.engine()?.waits_for(id)?.word())
+    }
+
     fn reasons(&self, id: JobId, cred: Cred) -> Vec<String> {
         let answer = self.engine().and_then(|engine| engine.why(id, cred).ok()).unwrap_or_default();
         let reasons = answer.get("reasons").and_then(Value::as_array);

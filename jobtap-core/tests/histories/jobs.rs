@@ -370,6 +370,7 @@ impl World {
                 .map_err(|text| TestCaseError::fail(format!("{text}: {place}")))?;
         }
         self.check_head()?;
+        crate::waits::check(m)?;
         self.check_totals(&used, &states)?;
         self.check_arrays()?;
         let m = &self.m;

@@ -16,3 +16,4 @@ mod nodes;
 mod prefill;
 mod queues;
 mod run;
+mod waits;

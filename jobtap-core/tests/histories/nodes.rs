@@ -320,6 +320,7 @@ impl World {
         let expected = all().difference(&used).without_ranks(&nodes.down());
         let same = free.is_subset(&expected) && expected.is_subset(free);
         prop_assert!(same, "free are {}, not {}", free.summary(), expected.summary());
+        crate::waits::check(m)?;
         self.check_waiting(&nodes, free)
     }
 

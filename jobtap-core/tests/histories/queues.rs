@@ -124,6 +124,7 @@ proptest! {
                 let idle = running < CORES && ready && is_started(&m, *id);
                 prop_assert!(!idle, "{what}: {id} waits beside free cores: {:?}", m.why(*id));
             }
+            crate::waits::check(&m)?;
             prop_assert_eq!(told(&m), counted(&m, &jobs), "{}", what);
             before = now;
         }

@@ -74,11 +74,15 @@ fn dependencies_and_perilogs_name_their_plugins() {
     let mut m = with::<Holder>();
     let waits = m.submit(TestJob::new().dependency("token:1")).unwrap();
     assert_eq!(m.why(waits), ["dependency token=1 holds it, by plugin holder"]);
+    assert_eq!(m.waits_for(waits), Some("dependency"));
     let held = m.submit(TestJob::new().name("held")).unwrap();
     assert_eq!(m.why(held), ["prolog mount of plugin holder is not finished"]);
+    assert_eq!(m.waits_for(held), Some("prolog"));
     let runs = m.submit(TestJob::new().duration(100.0)).unwrap();
     assert_eq!(m.why(runs), ["its tasks run, for 1 min 40 s at the most"]);
+    assert_eq!(m.waits_for(runs), None);
     m.finish(runs, 0);
+    assert_eq!(m.waits_for(runs), Some("epilog"));
     assert_eq!(m.why(runs), ["epilog unmount of plugin holder is not finished"]);
     m.crash_and_restart();
     assert_eq!(m.why(waits), ["dependency token=1 holds it, by plugin holder"]);
@@ -108,12 +112,15 @@ fn waiting_jobs_are_told_who_goes_first_and_who_holds_what_they_need() {
     let second = m.submit(TestJob::new().ntasks(2).duration(9000.0)).unwrap();
     let needs = format!("its resources are held by {runs}, in 1 h 0 min at the latest");
     assert_eq!(m.why(first), [needs.as_str()]);
+    assert_eq!((m.waits_for(first), m.waits_for(second)), (Some("resources"), Some("order")));
     let order = format!("{first} goes first");
     assert_eq!(m.why(second), [order.as_str(), needs.as_str()]);
     m.urgency(second, 0).unwrap();
     assert_eq!(m.why(second), ["it is held: its urgency is 0 (jobtap job urgency)"]);
+    assert_eq!(m.waits_for(second), Some("held"));
     m.scheduling(false).unwrap();
     assert_eq!(m.why(first), ["jobs are not scheduled"]);
+    assert_eq!(m.waits_for(first), Some("queue"));
     m.cancel(second).unwrap();
     assert_eq!(m.why(second), ["it was ended by exception cancel"]);
 }
@@ -181,6 +188,7 @@ fn a_priority_that_stays_open_is_held_by_the_plugin_that_left_it_open() {
         "plugin licences says: licences.missing=2, licences.of=solver",
     ];
     assert_eq!(m.why(held), why);
+    assert_eq!(m.waits_for(held), Some("plugin"));
     m.crash_and_restart();
     assert_eq!(m.why(held), why);
     m.remove_plugin("licences").unwrap();

@@ -263,6 +263,18 @@ impl AllocQueues {
         pending.take_while(|other| *other != id).collect()
     }
 
+    /// Whether any job is before this one in its alloc queue, as [`ahead_of`](Self::ahead_of) lists them.
+    pub(crate) fn has_before(&self, job: &Record) -> bool {
+        let (id, Some(priority)) = (job.job.id(), job.allocation.queued) else { return false };
+        let is_behind = |queue: &Scheduled| {
+            let queue = &queue.pending;
+            queue.first() != Some(id)
+                && queue.contains(id, priority.get())
+                && !queue.is_aside(id, priority.get())
+        };
+        self.queues.iter().any(is_behind)
+    }
+
     /// The name of a queue's scheduler.
     pub(crate) fn scheduler_of(&self, queue: &Queue<'_>) -> Option<&'static str> {
         Some(self.find(queue)?.scheduler.name())

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::state::State;
 use super::{Allocations, demand};
 use crate::allocation::Table;
+use crate::api::WaitsFor;
 use crate::core::Core;
 use crate::job::Timestamp;
 use crate::jobs::Record;
@@ -26,13 +27,13 @@ pub(crate) fn reasons(core: &Core, record: &Record) -> Vec<Value> {
             }
             false => "no allocations of a single table could run it, so none is asked for",
         };
-        return vec![json!({ "kind": "allocation", "text": text })];
+        return vec![json!({ "kind": WaitsFor::Allocation.word(), "text": text })];
     }
     let (now, drained) = (core.turn.clock.now, core.alloc.nodes.drained_ranks());
     let tables = fits.iter().filter_map(|fit| Some((fit, allocations.tables.get(&fit.table)?)));
     let reasons = tables.map(|(fit, table)| {
         let text = text(allocations, fit, table, &drained, now);
-        json!({ "kind": "allocation", "text": text, "table": table.name })
+        json!({ "kind": WaitsFor::Allocation.word(), "text": text, "table": table.name })
     });
     reasons.collect()
 }

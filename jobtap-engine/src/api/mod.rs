@@ -7,6 +7,7 @@ mod allocation;
 mod effect;
 mod exec;
 mod request;
+mod waits_for;
 mod writes;
 
 pub use allocation::{AllocationCommand, AllocationEvent};
@@ -16,6 +17,7 @@ pub use exec::{ExecCommand, ExecEvent, ExecStart};
 pub use request::{
     DrainMode, NodeRequest, RaisedException, Request, RequestError, ShadowRequest, Submission,
 };
+pub use waits_for::WaitsFor;
 pub use writes::Writes;
 pub(crate) use writes::append_held_back;
 

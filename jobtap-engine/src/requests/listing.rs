@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::selection::Selection;
-use crate::api::RequestError;
+use super::waits_for;
+use crate::api::{RequestError, WaitsFor};
 use crate::arrays::Array;
 use crate::core::Core;
 use crate::host::errno::ENOENT;
@@ -131,7 +132,7 @@ fn list_array(core: &Core, listing: &mut Listing, array: &Array) -> Listed {
         return Listed::Passed;
     }
     listing.left -= 1;
-    Listed::Item(array.attributes(&record))
+    Listed::Item(array_attributes(core, array, &record))
 }
 
 /// An inactive job, if it is selected.
@@ -145,9 +146,24 @@ fn list_summarized(core: &Core, selection: &Selection, id: JobId) -> Option<Valu
     selection.matches(&record).then(|| record.attributes())
 }
 
-/// The attributes of a job, with the estimate of its start, or a note that it needs nodes that are not available.
+/// The attributes of the elements of an array, with a word for what holds those that are pending.
+fn array_attributes(core: &Core, array: &Array, record: &Record) -> Value {
+    let mut attributes = array.attributes(record);
+    set_why(&mut attributes, waits_for::of_array(core, array));
+    attributes
+}
+
+fn set_why(attributes: &mut Value, why: Option<WaitsFor>) {
+    if let (Some(map), Some(why)) = (attributes.as_object_mut(), why) {
+        map.insert("why".to_owned(), why.word().into());
+    }
+}
+
+/// The attributes of a job, with a word for what it waits for, and the estimate of its start or a note that it needs
+/// nodes that are not available.
 fn attributes(core: &Core, record: &Record) -> Value {
     let mut attributes = record.attributes();
+    set_why(&mut attributes, waits_for::of_job(core, record));
     if record.job.state() != State::Sched {
         return attributes;
     }
@@ -209,7 +225,8 @@ pub(crate) fn active_ids(core: &Core) -> Vec<JobId> {
 /// `job-list.list-id`: `{"job":{..}}`.
 pub(crate) fn list_id(core: &Core, id: JobId) -> Result<Value, RequestError> {
     if let Some(array) = core.arrays.get(id) {
-        return Ok(json!({ "job": array.attributes(&array.as_record(&core.jobs)) }));
+        let record = array.as_record(&core.jobs);
+        return Ok(json!({ "job": array_attributes(core, array, &record) }));
     }
     let record = core.jobs.accepted(id, ENOENT, "")?;
     Ok(json!({ "job": attributes(core, record) }))

@@ -12,7 +12,7 @@
 //! | `purge` | the purge of inactive jobs |
 //! | `queues`, `nodes` | what administrators do with queues and nodes |
 //! | `plugins`, `services` | what administrators do with plugins; requests for plugin services |
-//! | `listing`, `selection`, `why` | what clients read about jobs |
+//! | `listing`, `selection`, `why`, `waits_for` | what clients read about jobs |
 
 mod access;
 pub(super) mod arrays;
@@ -29,6 +29,7 @@ pub(super) mod slurm;
 pub(super) mod submit;
 pub(super) mod update;
 mod waiters;
+pub(super) mod waits_for;
 pub(super) mod why;
 
 use serde_json::json;

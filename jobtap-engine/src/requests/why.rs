@@ -6,9 +6,10 @@
 
 use serde_json::{Value, json};
 
+use super::waits_for::{self, Blocked};
 use crate::alloc::nodes::PlannedMaintenance;
 use crate::allocations;
-use crate::api::{Cred, RequestError};
+use crate::api::{Cred, RequestError, WaitsFor};
 use crate::arrays::Array;
 use crate::core::Core;
 use crate::dispatch::retention;
@@ -43,27 +44,30 @@ fn why_array(core: &Core, array: &Array, cred: Cred) -> Result<Value, RequestErr
         return Err(RequestError::new(EPERM, "guests can only access their own jobs"));
     }
     let mut reasons = Vec::new();
+    if waits_for::is_array_held(array) {
+        let text = "its elements are held: their urgency is 0 (jobtap job urgency)";
+        reasons.push(reason(WaitsFor::Held, text));
+    }
     if let Some(refusal) = array.refusal() {
         let seconds = (refusal.next - core.turn.clock.now).max(0.0);
         let text = format!(
             "its next elements are refused, and tried again in {seconds:.0} s: {}",
             refusal.reason
         );
-        reasons.push(reason("refused", text));
+        reasons.push(reason(WaitsFor::Refused, text));
     }
     if array.is_limited() {
         let text = "as many of its elements are active as its submission allows at once";
-        reasons.push(reason("array-limit", text));
+        reasons.push(reason(WaitsFor::ArrayLimit, text));
     }
-    let is_pending = |job: &JobId| core.jobs.state(*job).is_some_and(|state| state < State::Run);
-    let first = array.active_jobs().map(|(_, job)| job).find(is_pending);
-    if let Some(record) = first.and_then(|job| core.jobs.get(job)) {
+    if let Some(record) = waits_for::first_pending(core, array) {
         reasons.extend(why_state(core, record));
         reasons.extend(why_jobs_before(core, record, cred));
     }
     if let Some(end) = array.end() {
         let ago = core.turn.clock.now - end;
-        reasons.push(reason("inactive", format!("all of its elements ended {ago:.0} s ago")));
+        let text = format!("all of its elements ended {ago:.0} s ago");
+        reasons.push(json!({ "kind": "inactive", "text": text }));
     }
     Ok(json!({ "id": array.id(), "state": array.state().long_name(), "reasons": reasons }))
 }
@@ -71,7 +75,7 @@ fn why_array(core: &Core, array: &Array, cred: Cred) -> Result<Value, RequestErr
 /// What holds a job in its state.
 fn why_state(core: &Core, record: &Record) -> Vec<Value> {
     let mut reasons = match record.job.state() {
-        State::New => vec![reason("submission", "it is being accepted")],
+        State::New => vec![reason(WaitsFor::Submission, "it is being accepted")],
         State::Depend => why_depend(core, record),
         State::Priority => why_priority(core, record),
         State::Sched => why_sched(core, record),
@@ -86,8 +90,8 @@ fn why_state(core: &Core, record: &Record) -> Vec<Value> {
     reasons
 }
 
-fn reason(kind: &str, text: impl Into<String>) -> Value {
-    json!({ "kind": kind, "text": text.into() })
+fn reason(kind: WaitsFor, text: impl Into<String>) -> Value {
+    json!({ "kind": kind.word(), "text": text.into() })
 }
 
 fn why_depend(core: &Core, record: &Record) -> Vec<Value> {
@@ -100,7 +104,8 @@ fn why_depend(core: &Core, record: &Record) -> Vec<Value> {
                  one that did"
             ),
         };
-        json!({ "kind": "dependency", "text": text, "dependency": description, "plugin": plugin })
+        let kind = WaitsFor::of_dependency(description).word();
+        json!({ "kind": kind, "text": text, "dependency": description, "plugin": plugin })
     });
     open.collect()
 }
@@ -182,19 +187,16 @@ fn why_priority(core: &Core, record: &Record) -> Vec<Value> {
     for work in record.async_work.running.iter().filter(|work| work.kind == WorkKind::Priority) {
         let text = format!("{} is at work on its priority", work.what);
         let plugin = &*core.plugins.name(work.plugin);
-        reasons.push(json!({ "kind": "priority", "text": text, "plugin": plugin }));
+        let kind = WaitsFor::Priority.word();
+        reasons.push(json!({ "kind": kind, "text": text, "plugin": plugin }));
     }
-    let handlers = core.plugins.stack.handlers(TopicId::JobStatePriority);
-    let handlers: Vec<_> = handlers.into_iter().flat_map(|list| list.iter()).collect();
-    let is_missing =
-        |bound: &&&BoundHandler| bound.sets_priority() && bound.instance().is_faulted();
-    for bound in handlers.iter().filter(is_missing) {
+    for bound in faulted_deciders(core) {
         let name = bound.instance().name();
         let text = format!(
             "plugin {name}, which sets priorities, has failed repeatedly: an administrator must \
              reload it"
         );
-        reasons.push(json!({ "kind": "plugin", "text": text, "plugin": &**name }));
+        reasons.push(json!({ "kind": WaitsFor::Plugin.word(), "text": text, "plugin": &**name }));
     }
     let withheld_by = core.jobs.attributions.withheld_by(record.job.id());
     if let Some(plugin) = withheld_by.and_then(|plugin| core.plugins.stack.get(plugin))
@@ -202,32 +204,43 @@ fn why_priority(core: &Core, record: &Record) -> Vec<Value> {
     {
         let name = plugin.name();
         let text = format!("plugin {name} holds it: it has not given it a priority yet");
-        reasons.push(json!({ "kind": "priority", "text": text, "plugin": &**name }));
+        reasons.push(json!({ "kind": WaitsFor::Plugin.word(), "text": text, "plugin": &**name }));
     }
     if reasons.is_empty() {
-        // Other handlers decide nothing.
-        let deciders = handlers.iter().filter(|bound| bound.sets_priority());
-        let names: Vec<&str> = deciders.map(|bound| &**bound.instance().name()).collect();
+        let names: Vec<&str> = deciders(core).map(|bound| &**bound.instance().name()).collect();
         let text = if names.is_empty() {
             "no loaded plugin sets priorities: load .priority-default or another one".to_owned()
         } else {
             format!("no plugin has given it a priority yet ({})", names.join(", "))
         };
-        reasons.push(json!({ "kind": "priority", "text": text, "plugins": names }));
+        let kind = WaitsFor::Priority.word();
+        reasons.push(json!({ "kind": kind, "text": text, "plugins": names }));
     }
     reasons
+}
+
+/// The handlers that set priorities. Others decide nothing.
+fn deciders(core: &Core) -> impl Iterator<Item = &BoundHandler> {
+    let handlers = core.plugins.stack.handlers(TopicId::JobStatePriority);
+    handlers.into_iter().flat_map(|list| list.iter()).filter(|bound| bound.sets_priority())
+}
+
+/// Those of plugins that have failed repeatedly.
+pub(super) fn faulted_deciders(core: &Core) -> impl Iterator<Item = &BoundHandler> {
+    deciders(core).filter(|bound| bound.instance().is_faulted())
 }
 
 fn why_sched(core: &Core, record: &Record) -> Vec<Value> {
     if let Some(before) = core.alloc.prefill.before(record.job.id()) {
         let text = format!("its turn comes as soon as {before} has ended, on the same resources");
-        return vec![json!({ "kind": "order", "text": text, "ahead": 1, "first": before })];
+        let kind = WaitsFor::Order.word();
+        return vec![json!({ "kind": kind, "text": text, "ahead": 1, "first": before })];
     }
     let mut reasons = Vec::new();
     if record.job.kept().urgency.value() == 0 {
-        reasons.push(reason("held", "it is held: its urgency is 0 (jobtap job urgency)"));
+        reasons.push(reason(WaitsFor::Held, "it is held: its urgency is 0 (jobtap job urgency)"));
     } else if record.job.priority() == Some(0) {
-        reasons.push(reason("held", "it is held: a plugin gave it priority 0"));
+        reasons.push(reason(WaitsFor::Held, "it is held: a plugin gave it priority 0"));
     }
     reasons.extend(why_queue(core, record));
     if !reasons.is_empty() {
@@ -240,7 +253,7 @@ fn why_sched(core: &Core, record: &Record) -> Vec<Value> {
             count => format!("{count} jobs go first, {first} before all"),
         };
         reasons.push(json!({
-            "kind": "order", "text": text, "ahead": ahead.len(), "first": first,
+            "kind": WaitsFor::Order.word(), "text": text, "ahead": ahead.len(), "first": first,
         }));
     }
     reasons.extend(allocations::why::reasons(core, record));
@@ -251,19 +264,19 @@ fn why_sched(core: &Core, record: &Record) -> Vec<Value> {
 /// The queue of the job, if it is not started or no longer configured.
 fn why_queue(core: &Core, record: &Record) -> Option<Value> {
     let queues = &core.alloc.queues;
-    let queue = match queues.of_job(&record.job.kept().jobspec) {
-        Ok(_) if record.set_flags.alloc_bypass => return None,
-        Ok(queue) if queue.is_started() => {
+    let blocked = Blocked::find(core, record)?;
+    let kind = blocked.waits_for();
+    let queue = match blocked {
+        Blocked::Stopped(queue) => queue,
+        Blocked::Offline => {
             let text = "the scheduler of its queue is offline after an error of its own: an \
                         administrator must load the configuration again (jobtap config reload)";
-            let offline = core.alloc.alloc_queues.is_offline(&queue);
-            return offline.then(|| reason("scheduler", text));
+            return Some(reason(kind, text));
         }
-        Ok(queue) => queue,
-        Err(error) => {
+        Blocked::Unknown(error) => {
             let text = format!("{error}: it waits until its queue is configured, or it is moved");
             let queue = record.job.kept().jobspec.queue();
-            return Some(json!({ "kind": "queue", "text": text, "queue": queue }));
+            return Some(json!({ "kind": kind.word(), "text": text, "queue": queue }));
         }
     };
     // If its parent blocks a virtual queue, the reason is that of the parent.
@@ -276,7 +289,7 @@ fn why_queue(core: &Core, record: &Record) -> Option<Value> {
             format!("queue {parent}, the parent of its queue {name}, is stopped{why}")
         }
     };
-    Some(json!({ "kind": "queue", "text": text, "queue": queue.name() }))
+    Some(json!({ "kind": kind.word(), "text": text, "queue": queue.name() }))
 }
 
 fn why_run(core: &Core, record: &Record) -> Vec<Value> {
@@ -285,7 +298,7 @@ fn why_run(core: &Core, record: &Record) -> Vec<Value> {
         return prologs;
     }
     if record.job.kept().times.start().is_none() {
-        return vec![reason("start", "its tasks are being started")];
+        return vec![reason(WaitsFor::Start, "its tasks are being started")];
     }
     let until = record.job.resources().and_then(|resources| resources.expiration());
     let text = match until {
@@ -294,20 +307,22 @@ fn why_run(core: &Core, record: &Record) -> Vec<Value> {
         }
         None => "its tasks run, without a time limit".to_owned(),
     };
-    vec![json!({ "kind": "tasks", "text": text, "until": until })]
+    vec![json!({ "kind": WaitsFor::Tasks.word(), "text": text, "until": until })]
 }
 
 fn why_cleanup(core: &Core, record: &Record) -> Vec<Value> {
-    let mut reasons: Vec<Value> =
-        why_ended(record).map(|text| reason("exception", text)).into_iter().collect();
+    let mut reasons: Vec<Value> = why_ended(record)
+        .map(|text| json!({ "kind": "exception", "text": text }))
+        .into_iter()
+        .collect();
     let ended = reasons.len();
     reasons.extend(why_perilogs(core, record, Perilog::Prolog));
     reasons.extend(why_perilogs(core, record, Perilog::Epilog));
     if record.execution.phase.is_open() {
-        reasons.push(reason("tasks", "its tasks are being ended"));
+        reasons.push(reason(WaitsFor::Tasks, "its tasks are being ended"));
     }
     if reasons.len() == ended {
-        reasons.push(reason("release", "its resources are being freed"));
+        reasons.push(reason(WaitsFor::Release, "its resources are being freed"));
     }
     reasons
 }
@@ -331,7 +346,7 @@ fn why_inactive(record: &Record) -> Value {
         None if record.wait_status == Some(0) => "it has completed".to_owned(),
         None => "its tasks failed".to_owned(),
     };
-    reason("over", text)
+    json!({ "kind": "over", "text": text })
 }
 
 /// The exception that has ended a job, if one did.
@@ -342,10 +357,10 @@ fn why_ended(record: &Record) -> Option<String> {
 }
 
 /// Resources that a job could use and cannot have yet.
-struct InUse<'a> {
+pub(super) struct InUse<'a> {
     by: String,
     job: JobId,
-    resources: &'a ResourceSet,
+    pub(super) resources: &'a ResourceSet,
     /// When they become free at the latest, in UNIX seconds; `None` if that is unknown.
     until: Option<f64>,
 }
@@ -356,7 +371,10 @@ fn why_resources(core: &Core, record: &Record) -> Value {
     let spec = &record.job.kept().jobspec;
     let mut free = alloc.pool.free().clone();
     if alloc.pool.choose_at(&free, spec, now.as_secs()).is_some() {
-        return reason("resources", "there is enough for it; it may not delay those before it");
+        return reason(
+            WaitsFor::Resources,
+            "there is enough for it; it may not delay those before it",
+        );
     }
     // The jobs, in the order of their ends, that must end before there is enough.
     let (mut jobs, mut named) = (Vec::new(), Vec::new());
@@ -373,7 +391,8 @@ fn why_resources(core: &Core, record: &Record) -> Value {
                 None => String::new(),
             };
             let text = format!("its resources are held by {}{more}{when}", named.join(", "));
-            return json!({ "kind": "resources", "text": text, "jobs": jobs, "until": until });
+            let kind = WaitsFor::Resources.word();
+            return json!({ "kind": kind, "text": text, "jobs": jobs, "until": until });
         }
     }
     if alloc.pool.could_run_without_maintenance(spec) {
@@ -383,7 +402,7 @@ fn why_resources(core: &Core, record: &Record) -> Value {
 }
 
 /// What is in use on nodes that the job could use, in the order in which it becomes free.
-fn in_use<'a>(core: &'a Core, record: &Record) -> Vec<InUse<'a>> {
+pub(super) fn in_use<'a>(core: &'a Core, record: &Record) -> Vec<InUse<'a>> {
     let alloc = &core.alloc;
     // Retained resources come first: they become free soon, though it is not known when.
     let retained = retention::by_name(&alloc.retained, &core.plugins);
@@ -410,31 +429,29 @@ fn in_use<'a>(core: &'a Core, record: &Record) -> Vec<InUse<'a>> {
 fn why_maintenance(core: &Core, record: &Record) -> Value {
     let (alloc, spec) = (&core.alloc, &record.job.kept().jobspec);
     let eligible = alloc.pool.eligible_ranks(spec);
-    let duration = Some(spec.duration()).filter(|duration| *duration > 0.0);
-    let (now, duration) = (core.turn.clock.now.as_secs(), duration.unwrap_or(f64::INFINITY));
-    let planned = alloc.nodes.maintenance(core.turn.clock.now).filter(|planned| {
-        let maintenance = &planned.maintenance;
-        maintenance.concerns(now, duration) && maintenance.ranks.intersects(&eligible)
-    });
-    let named = planned.map(|PlannedMaintenance { maintenance, reason, .. }| {
-        let hosts = alloc.nodes.label(&maintenance.ranks.intersection(&eligible));
-        let when = match maintenance.from > now {
-            true => format!("in {}", span(maintenance.from, core.turn.clock.now)),
-            false => "now".to_owned(),
-        };
-        let why = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
-        format!("{hosts} {when}{why}")
-    });
+    let now = core.turn.clock.now.as_secs();
+    let named = waits_for::planned(core, record).map(
+        |PlannedMaintenance { maintenance, reason, .. }| {
+            let hosts = alloc.nodes.label(&maintenance.ranks.intersection(&eligible));
+            let when = match maintenance.from > now {
+                true => format!("in {}", span(maintenance.from, core.turn.clock.now)),
+                false => "now".to_owned(),
+            };
+            let why = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
+            format!("{hosts} {when}{why}")
+        },
+    );
     let named: Vec<String> = named.take(MAX_NAMED).collect();
-    if named.is_empty() && alloc.nodes.is_elastic {
+    let kind = waits_for::of_maintenance(core, record);
+    if kind == WaitsFor::Allocation {
         let text = "its time limit reaches beyond the end of the allocations that run";
-        return reason("allocation", text);
+        return reason(kind, text);
     }
     let text = format!(
         "it could still run when a maintenance begins, so it waits until that is over: {}",
         named.join(", ")
     );
-    reason("maintenance", text)
+    reason(kind, text)
 }
 
 /// The reason if nodes are drained or offline, and without them there is not enough, whichever jobs end. Nodes that the
@@ -445,7 +462,7 @@ fn why_nodes(core: &Core, record: &Record) -> Value {
     let eligible = alloc.pool.eligible_ranks(spec);
     let down = nodes.down().intersection(&eligible);
     if down.is_empty() || alloc.pool.feasible(spec).is_err() {
-        return reason("resources", "there are not enough resources for it at present");
+        return reason(WaitsFor::Resources, "there are not enough resources for it at present");
     }
     let mut named: Vec<String> = Vec::new();
     for (ranks, drained) in nodes.drained_groups() {
@@ -476,7 +493,7 @@ fn why_nodes(core: &Core, record: &Record) -> Value {
     let text = format!("it waits for {jobs}nodes that are {how}: {}{more}", named.join(", "));
     let passed_over = alloc.alloc_queues.is_passed_over(record);
     json!({
-        "kind": "nodes", "text": text, "ranks": down.to_string(), "passed_over": passed_over,
+        "kind": WaitsFor::Nodes.word(), "text": text, "ranks": down.to_string(), "passed_over": passed_over,
     })
 }
 

@@ -62,7 +62,7 @@ mod tests {
             assert_eq!(renamed(text).as_deref(), Some("my_sdk"), "{text}");
         }
         for text in [
-            "[dependencies]\njobtap-core = \"0.1\"",
+            "[dependencies]\njobtap-core = \"0.2\"",
             "[dependencies]\njobtap-core = { package = \"jobtap-core\" }",
             "[dependencies.jobtap-core]\nversion = \"0.1\"",
             "[dependencies]\nmacros = { package = \"jobtap-core-macros\" }",

@@ -118,6 +118,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("kvs get", &["jobtap kvs get checkpoint.job-manager"]),
     ("kvs ls", &["jobtap kvs ls", "jobtap kvs ls job"]),
     ("kvs restore", &["jobtap kvs restore --state-dir new backup.tgz"]),
+    ("licenses", &["jobtap licenses", "jobtap licenses --list"]),
     ("logger", &["jobtap logger -s warning fans of rack 3 are slow"]),
     ("lsattr", &["jobtap lsattr -v"]),
     ("module list", &["jobtap module list"]),

@@ -53,7 +53,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use common::{ids::IdStyle, optional_values, reach, session, usage, usage::Family};
 use instance::{
-    attr, audit, config, dmesg, env, fsck, logger, module, openapi, shutdown, uptime, uri, version,
+    attr, audit, config, dmesg, env, fsck, licenses, logger, module, openapi, shutdown, uptime,
+    uri, version,
 };
 use jobtap_core::job::JobId;
 use sets::{hostlist, rset};
@@ -190,6 +191,8 @@ enum Command {
     Env(env::EnvArgs),
     /// Print the versions of the commands and of the manager
     Version(version::VersionArgs),
+    /// Print the licenses of what the program is made of
+    Licenses(licenses::LicensesArgs),
     /// Print the OpenAPI document of the manager's services over HTTP
     Openapi(openapi::OpenapiArgs),
     /// Check and try scripts of Slurm, and install commands with Slurm's names
@@ -209,8 +212,8 @@ enum Command {
 /// The commands that report usage errors as Flux's compiled commands do; see [`Family`].
 const COMPILED: &[&str] = &[
     "start", "job", "config", "dmesg", "dump", "fsck", "kvs", "module", "audit", "startlog",
-    "exec", "logger", "uptime", "getattr", "setattr", "lsattr", "env", "openapi", "version", "R",
-    "shutdown", "proxy", "top",
+    "exec", "licenses", "logger", "uptime", "getattr", "setattr", "lsattr", "env", "openapi",
+    "version", "R", "shutdown", "proxy", "top",
 ];
 
 /// The commands that a manager can be built without, by the feature of this crate that contains them.
@@ -334,6 +337,7 @@ fn run_command(command: Command) -> ExitCode {
         Command::Lsattr(args) => attr::list(args),
         Command::Env(args) => env::run(args),
         Command::Version(args) => version::run(args),
+        Command::Licenses(args) => licenses::run(args),
         Command::Openapi(args) => openapi::run(args),
         #[cfg(feature = "builtins")]
         Command::Slurm(args) => slurm::run(args),
@@ -396,7 +400,8 @@ fn report_usage(error: &clap::Error) -> ExitCode {
 /// How the part of a help begins that says what the command lacks.
 const LEFT_OUT: &str = "Left out: ";
 
-/// The innermost subcommand that the words name.
+/// The innermost subcommand that the words name. Messages name an alias by the command's own name: in `jobtap`, that of the
+/// alias `jobtap` would stand there twice. In a program called `flux` it stays, since scripts search for it.
 fn place_of(top: clap::Command, program: String, words: &[String]) -> usage::Place {
     let mut command = top;
     let mut path = Vec::new();
@@ -404,8 +409,9 @@ fn place_of(top: clap::Command, program: String, words: &[String]) -> usage::Pla
         let Some(inner) = command.find_subcommand(word) else {
             break;
         };
-        command = inner.clone();
-        path.push(word.clone());
+        let inner = inner.clone();
+        path.push(if program == "flux" { word.clone() } else { inner.get_name().to_owned() });
+        command = inner;
     }
     let usage = command.render_usage().to_string();
     let usage = usage.trim_start_matches("Usage:").trim().to_owned();
@@ -419,6 +425,15 @@ fn place_of(top: clap::Command, program: String, words: &[String]) -> usage::Pla
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_name_an_alias_only_in_flux() {
+        let words = ["jobtap".to_owned(), "list".to_owned()];
+        let path = |name: &str| place_of(program(), name.to_owned(), &words).path;
+        assert_eq!(path("jobtap"), ["plugin", "list"]);
+        assert_eq!(path("site-manager"), ["plugin", "list"]);
+        assert_eq!(path("flux"), ["jobtap", "list"]);
+    }
 
     #[test]
     fn what_a_feature_has_are_commands() {

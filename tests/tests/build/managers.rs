@@ -281,7 +281,7 @@ fn a_plugin_that_does_not_compile_is_named() {
 fn a_linked_plugin_missing_from_the_manifest_is_refused() {
     let site = Site::with_plugins();
     let manifest = "[package]\nname = \"wrapper\"\nversion = \"1.0.0\"\nedition = \"2024\"\n\
-        [dependencies]\njobtap-core = \"0.1\"\ndeadline = { path = \"../deadline\" }\n";
+        [dependencies]\njobtap-core = \"0.2\"\ndeadline = { path = \"../deadline\" }\n";
     site.write("wrapper/Cargo.toml", manifest);
     let source = "use deadline as _;\nuse jobtap_core::prelude::*;\nstruct W;\n\
         #[jobtap_plugin(name = \"wrapper\")]\nimpl W {\n    #[init]\n    fn new() -> Self { W }\n}\n";

@@ -53,7 +53,7 @@ fn explain_shows_the_order_of_plugins_with_reasons() {
     site.write("jobtap-build.toml", text);
     let all = site.build("explain").ok();
     let expected = "\
-.priority-default (jobtap-builtins 0.1.0, sdk)
+.priority-default (jobtap-builtins 0.2.0, sdk)
     builtin: before all plugins of other crates
 deadline (deadline 0.1.0, path+deadline)
     asked for by [[plugin]] \"deadline\"
@@ -89,7 +89,7 @@ fn an_old_compiler_is_refused_before_it_compiles_anything() {
     let output = jobtap_tests::run(command.args(["build", "--offline"]));
     assert_eq!(output.code, 1, "{output:?}");
     let said =
-        "rustc 1.80.0 (051478957 2024-07-21) is too old: the SDK 0.1.0 of this program needs";
+        "rustc 1.80.0 (051478957 2024-07-21) is too old: the SDK 0.2.0 of this program needs";
     assert!(output.stderr.contains(said), "{output:?}");
 }
 
@@ -117,7 +117,7 @@ fn a_plugin_that_names_a_checkout_is_built_with_it() {
     let manifest = site.read("deadline/Cargo.toml");
     let path = checkout.join("jobtap-core");
     let named = format!("jobtap-core = {{ path = \"{}\" }}", path.display());
-    site.write("deadline/Cargo.toml", &manifest.replace("jobtap-core = \"0.1\"", &named));
+    site.write("deadline/Cargo.toml", &manifest.replace("jobtap-core = \"0.2\"", &named));
     let explain = "explain deadline --with deadline=deadline";
     let refused = site.build(explain).stderr;
     assert!(refused.contains("or build with --sdk "), "{refused}");
@@ -126,7 +126,7 @@ fn a_plugin_that_names_a_checkout_is_built_with_it() {
     // The same checkout through a symbolic link.
     std::os::unix::fs::symlink(&checkout, site.path("jobtap")).unwrap();
     let named = "jobtap-core = { path = \"../jobtap/jobtap-core\" }";
-    site.write("deadline/Cargo.toml", &manifest.replace("jobtap-core = \"0.1\"", named));
+    site.write("deadline/Cargo.toml", &manifest.replace("jobtap-core = \"0.2\"", named));
     let told = site.build(&format!("{explain} --sdk jobtap")).ok();
     assert!(told.starts_with("deadline (deadline 0.1.0, "), "{told}");
 }

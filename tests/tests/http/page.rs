@@ -240,6 +240,9 @@ fn a_reason_leads_to_the_job_that_it_names() {
         &format!("{}.innerText.includes('after-success')", row("second")),
     );
     browser.until("that it is held", &format!("{}.innerText.includes('held')", row("first")));
+    // And summed up over all jobs.
+    browser.until_shown("#waits", "held");
+    browser.until_shown("#waits", "dependency");
     browser.value(&format!("{}.click()", row("second")));
     browser.until_shown("#job-title", "second");
     let text = site.m.jobtap(&format!("job id --to=f58 {first}")).ok();

@@ -54,6 +54,24 @@ fn a_job_is_submitted_followed_and_listed() {
 }
 
 #[test]
+fn a_client_is_told_how_many_jobs_wait_for_what() {
+    let site = Site::open("");
+    let held = site.m.submit("--urgency=hold true");
+    let after = site.m.submit(&format!("--cc=1-2 --dependency=afterok:{held} true"));
+    let after = after.lines().last().unwrap();
+    site.m.wait(after, "dependency-add");
+    let ids = json!({"ids": [held, after, 7]});
+    let told = site.read("job-list.waits", ids).ok();
+    assert_eq!(told["counts"], json!({"dependency": 2, "held": 1}));
+    let words: Vec<&Value> =
+        told["jobs"].as_array().unwrap().iter().map(|job| &job["why"]).collect();
+    assert_eq!(words, ["held", "dependency"]);
+    let many: Vec<u32> = (0..257).collect();
+    let words = site.read("job-list.waits", json!({"ids": many})).refused(400, EINVAL);
+    assert_eq!(words, "job-list.waits: more than 256 ids are refused");
+}
+
+#[test]
 fn a_list_of_many_jobs_is_whole() {
     let site = Site::open("");
     site.m.jobtap("submit --cc=1-1500 --quiet --urgency=hold true").ok();
@@ -102,6 +120,10 @@ fn private_mode_hides_jobs_from_a_client_without_the_token() {
     assert_eq!(site.read("job-list.list", json!({})).ok(), json!({"jobs": []}));
     site.read("job-list.job-stats", json!({})).refused(403, EPERM);
     site.read("job-manager.why", json!({ "id": id })).refused(403, EPERM);
+    let waits = |told: Value| (told["counts"].clone(), told["jobs"].as_array().unwrap().len());
+    let ids = json!({ "ids": [id] });
+    assert_eq!(waits(site.read("job-list.waits", ids.clone()).ok()), (json!({}), 0));
+    assert_eq!(waits(site.call("job-list.waits", ids).ok()), (json!({"held": 1}), 1));
     assert_eq!(site.call("job-list.list", json!({})).ok()["jobs"].as_array().unwrap().len(), 1);
     site.call("job-list.job-stats", json!({})).ok();
 }

@@ -7,12 +7,12 @@ use jobtap_core::job::Uid;
 use serde_json::{Value, json};
 
 use super::handle::{Context, Handle, PendingResponse, written};
-use super::{changes, listing};
+use super::{changes, listing, waits};
 use crate::rpc::RpcError;
 use crate::rpc::errno::EINVAL;
 use crate::rpc::service::Service;
 use crate::rpc::services::job_list::{
-    Changes, GetArray, GetStats, GetUsers, List, ListArrays, ListElements, ListId,
+    Changes, GetArray, GetStats, GetUsers, GetWaits, List, ListArrays, ListElements, ListId,
 };
 
 impl Handle for List {
@@ -67,6 +67,23 @@ impl Handle for GetStats {
         context.read(|engine, _| Ok(engine.job_stats()))
     }
 }
+
+impl Handle for GetWaits {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+        let Self { ids } = self;
+        if ids.len() > MOST_IDS {
+            let words = format!("{}: more than {MOST_IDS} ids are refused", Self::TOPIC);
+            return Err(RpcError::new(EINVAL, words));
+        }
+        let own = context.parts.privacy.is_hidden_from(context.cred, context.claim);
+        let userid = own.then_some(context.cred.userid);
+        let waits = waits::count(context.engine.clone(), ids, userid);
+        PendingResponse::one(async move { written::<Self>(&waits.await?) })
+    }
+}
+
+/// The maximum number of jobs in a request for what they wait for: the answer is made in one turn of the engine.
+const MOST_IDS: usize = 256;
 
 impl Handle for Changes {
     fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {

@@ -26,6 +26,7 @@ mod resource;
 mod service;
 #[cfg(test)]
 mod tests;
+mod waits;
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -209,6 +209,34 @@ pub struct Stats {
     pub queues: Vec<QueueTally>,
 }
 
+/// Asks what jobs wait for: how many wait for what, and what some of them wait for. A list has the word for each job, but
+/// what a job waits for changes with other jobs, too, and [`Changes`] doesn't say so.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GetWaits {
+    /// At most 256 jobs.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    pub ids: Vec<JobId>,
+}
+
+/// The response to [`GetWaits`]. The words are the kinds of the reasons of `job-manager.why`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Waits {
+    /// How many jobs wait for what, by the word for it.
+    pub counts: BTreeMap<String, u64>,
+    /// Those of the named jobs that wait for something.
+    pub jobs: Vec<WaitingJob>,
+}
+
+/// What a job waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WaitingJob {
+    /// The job.
+    pub id: JobId,
+    /// What it waits for first, in a word.
+    pub why: String,
+}
+
 /// The jobs of one queue.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]

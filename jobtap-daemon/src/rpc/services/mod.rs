@@ -159,6 +159,7 @@ services! { each_service:
     "job-list.arrays":             job_list::ListArrays => job_list::Arrays, Reader, Long;
     "job-list.elements":           job_list::ListElements => job_list::Elements, Reader, Long, job = id;
     "job-list.job-stats":          job_list::GetStats => job_list::Stats, UnlessPrivate, Long;
+    "job-list.waits":              job_list::GetWaits => job_list::Waits, Reader, Late;
     "job-list.changes":            job_list::Changes => job_list::Jobs, UnlessPrivate, Stream;
     "job-list.users":              job_list::GetUsers => job_list::Users, UnlessPrivate, Late;
 

@@ -6,6 +6,7 @@ pub(super) mod config;
 pub(super) mod dmesg;
 pub(super) mod env;
 pub(super) mod fsck;
+pub(super) mod licenses;
 pub(super) mod logger;
 pub(super) mod module;
 pub(super) mod openapi;

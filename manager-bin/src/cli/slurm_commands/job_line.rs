@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use jobtap_core::array::Element;
+use jobtap_core::engine::WaitsFor;
 use jobtap_core::job::{JobId, JobResult, State};
 use jobtap_core::jobspec::path;
 use jobtap_core::resource::Idset;
@@ -102,8 +103,6 @@ pub(super) struct JobLine {
     pub(super) place: Option<Element>,
     /// The indexes in the array if the line stands for pending elements of it.
     pub(super) pending: Idset,
-    /// Whether these elements wait only for others of their array.
-    pub(super) is_throttled: bool,
     /// How often the job was submitted again.
     pub(super) restarts: u64,
     /// The request in Slurm's terms; `None` for a job whose jobspec the user may not read.
@@ -126,7 +125,6 @@ pub(super) async fn lines(client: &Client, jobs: Vec<Value>) -> Result<Vec<JobLi
             None => jobspec.as_ref().and_then(Element::of),
         },
         pending: row.elements(),
-        is_throttled: row.is_limited(),
         row,
         restarts: jobspec.as_ref().and_then(restarts).unwrap_or(0),
         request: jobspec.as_ref().map(JobDescriptor::from_jobspec),
@@ -140,6 +138,33 @@ pub(super) async fn states(client: &Client, ids: &[JobId]) -> Vec<Option<State>>
     let state = |job: &Value| serde_json::from_value(job.get("state")?.clone()).ok();
     let found = client.call_all(requests).await.into_iter();
     found.map(|found| found.ok().and_then(|found| state(&found.job))).collect()
+}
+
+/// What `squeue` shows in the column REASON.
+fn in_slurms_words(what: WaitsFor) -> &'static str {
+    match what {
+        WaitsFor::Dependency => "Dependency",
+        WaitsFor::BeginTime => "BeginTime",
+        WaitsFor::Limit => "AssocMaxJobsLimit",
+        WaitsFor::License => "Licenses",
+        // Slurm gives a job its priority at once, and has no word for one that has none yet.
+        WaitsFor::Submission | WaitsFor::Priority | WaitsFor::Plugin | WaitsFor::Order => {
+            "Priority"
+        }
+        WaitsFor::Held => "JobHeldAdmin",
+        WaitsFor::Queue => "PartitionDown",
+        WaitsFor::Nodes | WaitsFor::Maintenance => "ReqNodeNotAvail",
+        WaitsFor::ArrayLimit => "JobArrayTaskLimit",
+        WaitsFor::Prolog => "Prolog",
+        WaitsFor::Resources
+        | WaitsFor::Allocation
+        | WaitsFor::Scheduler
+        | WaitsFor::Refused
+        | WaitsFor::Start
+        | WaitsFor::Tasks
+        | WaitsFor::Epilog
+        | WaitsFor::Release => "Resources",
+    }
 }
 
 fn restarts(jobspec: &Value) -> Option<u64> {
@@ -190,18 +215,11 @@ impl JobLine {
 
     /// Slurm's word for what a pending job waits for; `None` for any other job.
     pub(super) fn reason(&self) -> &'static str {
-        match (self.row.state, self.row.int("urgency")) {
-            (_, Some(0)) if !self.pending.is_empty() => "JobHeldUser",
-            _ if self.is_throttled => "JobArrayTaskLimit",
-            (Some(State::Depend), _) => match self.row.dependencies().first() {
-                Some(first) if first.starts_with("begin@") => "BeginTime",
-                Some(first) if first.starts_with("license") => "Licenses",
-                _ => "Dependency",
-            },
-            (Some(State::Priority | State::Sched), Some(0)) => "JobHeldUser",
-            (Some(State::New | State::Priority), _) => "Priority",
-            (Some(State::Sched), _) => "Resources",
-            _ => "None",
+        match WaitsFor::named(self.row.text("why")) {
+            _ if self.state() != JobState::Pending => "None",
+            None => "None",
+            Some(WaitsFor::Held) if self.row.int("urgency") == Some(0) => "JobHeldUser",
+            Some(what) => in_slurms_words(what),
         }
     }
 

@@ -91,7 +91,7 @@ pub(super) fn text(text: &str) -> String {
 pub(super) fn job(row: &JobRow<'_>) -> JobLine {
     let number = |name: &str| row.int(name).map_or_else(String::new, |number| number.to_string());
     let time = row.contextual_time();
-    let info = if row.inactive() { row.inactive_reason() } else { row.contextual_info() };
+    let info = if row.inactive() { row.inactive_reason() } else { active_info(row) };
     let cells = vec![
         row.display.ids.show(row.id),
         text(row.text("queue")),
@@ -104,6 +104,18 @@ pub(super) fn job(row: &JobRow<'_>) -> JobLine {
         text(&info),
     ];
     JobLine { id: row.id, line: Line { cells, tone: tone(row) } }
+}
+
+/// What an active job waits for in a word, then what is known of it besides: a dependency, when it may start, or its hosts.
+fn active_info(row: &JobRow<'_>) -> String {
+    let (why, info) = (row.text("why"), row.contextual_info());
+    match (why, &*info) {
+        ("", _) => info,
+        (_, "") => why.to_owned(),
+        // These two say the same.
+        ("held", "held") | ("priority" | "plugin", "priority-wait") => why.to_owned(),
+        _ => format!("{why} {info}"),
+    }
 }
 
 fn tone(row: &JobRow<'_>) -> Tone {

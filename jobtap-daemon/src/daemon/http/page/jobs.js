@@ -11,12 +11,18 @@ const elapsed = (job) => (job.began === undefined ? undefined : (job.ended ?? no
 
 /** What stands in the last column: what a job waits for, where it runs or ran, or what went wrong. */
 function place(job) {
-  if (job.kind === "waiting" && job.dependencies?.length) return job.dependencies.join(", ");
-  if (job.kind === "pending" && (job.urgency === 0 || job.priority === 0)) return job.urgency === 0 ? "held" : "held: its priority is 0";
   if (job.refused) return job.refused;
+  if (job.kind === "waiting" && job.dependencies?.length) return `${job.why ?? "dependency"}: ${job.dependencies.join(", ")}`;
+  if (job.kind === "waiting" || job.kind === "pending") return waitsFor(job.why);
   const failure = job.exception_occurred ? [job.exception_type, job.exception_note].filter(Boolean).join(": ") : "";
   return [job.nodelist, failure].filter(Boolean).join(" · ");
 }
+
+/** The words of the manager for what a job waits for, where a person needs more of them. */
+const WORDS = { order: "order: others go first", queue: "queue: it is stopped", nodes: "nodes: drained or offline", priority: "priority: it has none yet" };
+
+/** What a job waits for, in words for a person. */
+export const waitsFor = (why) => WORDS[why] ?? why ?? "";
 
 /** The columns: a title, a class, the text of a job, and what it is sorted by. */
 const COLUMNS = [
@@ -162,6 +168,12 @@ export class JobTable {
     if (cell.style.getPropertyValue("--part") === part) return;
     cell.style.setProperty("--part", part);
     cell.title = share ? `time limit ${duration(job.duration)}` : "";
+  }
+
+  /** The jobs in sight that wait, whose reasons change with other jobs, too. */
+  waitingInSight() {
+    const inSight = [...this.#rows.inSight()].map(([, id]) => id);
+    return inSight.filter((id) => ["waiting", "pending"].includes(this.#jobs.get(id)?.kind));
   }
 
   /** Running jobs have run for a second more. */

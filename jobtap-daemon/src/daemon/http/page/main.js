@@ -3,7 +3,7 @@
 import { call, EPERM, metrics, now, Refused, stream, token, tokenConfigured } from "./api.js";
 import { $, el, setText, throttled } from "./dom.js";
 import { JobView } from "./job.js";
-import { JobTable } from "./jobs.js";
+import { JobTable, waitsFor } from "./jobs.js";
 import { Gantt } from "./nodes.js";
 import { PluginTable } from "./plugins.js";
 import { showQueues } from "./queues.js";
@@ -15,6 +15,8 @@ const VIEWS = ["jobs", "nodes", "queues", "plugins"];
 const UNAUTHORIZED = 401;
 /** How many running jobs are listed before all jobs are. */
 const FIRST = 500;
+/** As many jobs as the manager explains at once. */
+const MOST_EXPLAINED = 256;
 
 const jobs = new Jobs();
 const users = new Users(jobs);
@@ -88,6 +90,7 @@ async function poll() {
       if (error.errno !== EPERM) throw error;
     }),
   ];
+  if (view === "jobs") asked.push(explain().catch((error) => { if (error.errno !== EPERM) throw error; }));
   if (!uptime) asked.push(call("job-manager.uptime").then((answer) => { uptime = answer; }));
   try {
     await Promise.all(asked);
@@ -97,6 +100,16 @@ async function poll() {
     // The stream's end says what is wrong.
   }
   summarize();
+}
+
+/** What jobs wait for, summed up, and the words of those in sight. */
+async function explain() {
+  const ids = table.waitingInSight().slice(0, MOST_EXPLAINED);
+  const { counts, jobs: waiting } = await call("job-list.waits", { ids });
+  jobs.explain(ids, waiting);
+  const parts = Object.entries(counts).sort(([, a], [, b]) => b - a);
+  $("waits").replaceChildren(...parts.map(([why, count]) =>
+    el("div", {}, el("dt", {}, waitsFor(why)), el("dd", {}, number(count)))));
 }
 
 function summarize() {
@@ -176,6 +189,7 @@ async function changes(signal, begun) {
 function hide() {
   stats = null;
   jobs.takeArrays([]);
+  $("waits").replaceChildren();
   if (jobs.size > 0) {
     jobs.replace([]);
     job.again();

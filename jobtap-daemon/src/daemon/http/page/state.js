@@ -54,6 +54,7 @@ function waiting(array, user) {
     urgency: array.urgency,
     t_submit: array.t_submit,
     refused: array.refused,
+    why: array.urgency === 0 ? "held" : undefined,
     search: words.filter((word) => word !== undefined && word !== null).join(" ").toLowerCase(),
   };
 }
@@ -132,6 +133,16 @@ export class Jobs extends EventTarget {
     const userids = new Set();
     for (const { userid } of this.rows()) if (!this.#names.has(userid)) userids.add(userid);
     return [...userids];
+  }
+
+  /** Takes what jobs wait for now; those that were asked about and aren't among them wait for nothing. */
+  explain(asked, waiting) {
+    const words = new Map(waiting.map(({ id, why }) => [String(id), why]));
+    for (const id of asked) {
+      const job = this.#jobs.get(id);
+      if (job) job.why = words.get(id);
+    }
+    this.#tell();
   }
 
   /** Takes the names of users. */

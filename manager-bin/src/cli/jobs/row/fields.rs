@@ -65,6 +65,7 @@ const HEADINGS: &[(&str, &str)] = &[
     ("contextual_info", "INFO"),
     ("contextual_time", "TIME"),
     ("inactive_reason", "INACTIVE-REASON"),
+    ("why", "WHY"),
     ("annotations", "ANNOTATIONS"),
     ("sched", "SCHED"),
     ("user", "USER"),

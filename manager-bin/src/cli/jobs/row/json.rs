@@ -63,6 +63,7 @@ impl JobRow<'_> {
         set("jobid", json!(self.display.ids.show(self.id)));
         set("annotations", self.annotation("").cloned().unwrap_or(json!({})));
         set("exception", self.exception());
+        set("why", listed("why"));
         set("uri", self.annotation("user.uri").cloned().unwrap_or_default());
         Value::Object(job)
     }

@@ -60,12 +60,6 @@ impl JobRow<'_> {
         u32::try_from(element).ok()
     }
 
-    /// Whether these elements wait only for others of their array.
-    pub(in crate::cli) fn is_limited(&self) -> bool {
-        let limited = self.attributes.get("array").and_then(|array| array.get("limited"));
-        limited.and_then(Value::as_bool).unwrap_or(false)
-    }
-
     /// What follows the id of an array: the indexes of the elements, shortened if they are many.
     fn indexes_shown(&self) -> String {
         let elements = self.elements();

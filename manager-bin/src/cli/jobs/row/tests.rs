@@ -232,6 +232,15 @@ fn contextual_info_shows_pending_reason_or_hosts() {
 }
 
 #[test]
+fn what_a_job_waits_for_is_a_word() {
+    let waits = active(8, json!({"why": "order"}));
+    assert_eq!(show_with_header("{why}", &[waits.clone()]), ["WHY", "order"]);
+    assert_eq!(show("{why}|{name}", active(16, json!({}))), "|a");
+    let display = display_context();
+    assert_eq!(JobRow::from_json(waits, &display).unwrap().to_json()["why"], "order");
+}
+
+#[test]
 fn times_depend_on_the_job_state() {
     let format = "{contextual_time} {runtime} {t_remaining} {t_cleanup} {duration}";
     let waiting = active(8, json!({"duration": 0.2}));
