@@ -32,7 +32,12 @@ pub(super) fn open_connection(
     let log = dir.join(LOG);
     let before = log.metadata().map_or(0, |found| found.len());
     for _ in 0..ATTEMPTS {
-        let stream = find_or_start(config).map_err(failed)?;
+        let stream = match find_or_start(config) {
+            Ok(stream) => stream,
+            // It exited before the connection was made.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
+            Err(error) => return Err(failed(error)),
+        };
         match greet(&stream, config.patience) {
             Ok(ShepherdMessage::List { jobs }) => return Ok((stream, jobs)),
             Ok(ShepherdMessage::Refused { reason }) => {
