@@ -122,7 +122,13 @@ impl Shepherd {
         job.journal.hold_back();
         job.log_begin();
         match mapped.and_then(|job_user| self.plan(start, job_user, &mut job)) {
-            Ok(plan) => job.claim(plan),
+            Ok(plan) => {
+                job.claim(plan);
+                match self.claims.begin(id) {
+                    true => self.starting.push_back(id),
+                    false => self.claims.claim(id),
+                }
+            }
             Err(error) => job.fail(error.to_string()),
         }
         self.jobs.insert(id, job);
@@ -171,7 +177,7 @@ impl Shepherd {
         let _ = outbox.send(ShepherdMessage::Event(ExecEvent::Released { id }));
     }
 
-    /// Requests the job's claim, and accepts input for the job from now on.
+    /// Plans the launch, and accepts input for the job from now on.
     fn plan(
         &mut self,
         start: StartJob,
@@ -191,7 +197,6 @@ impl Shepherd {
         let (files, most) = (counted.unwrap_or_default(), self.open_files.own());
         let has_pmi = pmi::is_wanted(requested, own_tasks(&start), files, most);
         let devices = Devices::for_job(&start)?;
-        self.claims.claim(start.id);
         let pmi = has_pmi.then(|| self.pmi.job(&start, &self.inbox));
         let across = pmi.clone().filter(|_| start.part.is_some());
         job.exchange = across.map(JobExchange::new);

@@ -10,7 +10,7 @@
 //! the host itself has gone down, all jobs that were claimed ahead count as begun.
 //!
 //! A thread of its own writes the claims, because a sync may take long and the shepherd has to reap and
-//! signal processes meanwhile. Claims that are requested while one group is written form the next
+//! signal processes meanwhile. Only that a job [begins](Claims::begin) is written at once, if the thread has nothing to do. Claims that are requested while one group is written form the next
 //! group, so that many launches share one sync. For the same reason the shepherd collects what it has to claim
 //! and to forget, and [sends](Claims::send) it when it has handled all messages that came together.
 
@@ -21,6 +21,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SendError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use self::log::ClaimLog;
@@ -83,8 +84,19 @@ impl ClaimRequest {
     }
 }
 
+/// The file, and how far the thread has come with it.
+struct Written {
+    log: ClaimLog,
+    /// The number of requests that the thread has served.
+    served: u64,
+}
+
 /// The claims of this shepherd and of those before it.
 pub(super) struct Claims {
+    /// Locked by the thread while it serves requests.
+    written: Arc<Mutex<Written>>,
+    /// The number of requests that were sent to the thread.
+    sent: u64,
     /// Jobs that earlier shepherds claimed.
     earlier: BTreeSet<JobId>,
     /// The requests that were not sent yet.
@@ -105,11 +117,13 @@ impl Claims {
     ) -> io::Result<Self> {
         let log = ClaimLog::open(state_dir)?;
         let earlier = log.claimed().clone();
+        let written = Arc::new(Mutex::new(Written { log, served: 0 }));
         let (requests, receiver) = channel();
         let builder = Builder::new().name("claims".to_owned());
-        let thread = Some(builder.spawn(move || serve(log, &receiver, report))?);
+        let of_thread = Arc::clone(&written);
+        let thread = Some(builder.spawn(move || serve(&of_thread, &receiver, report))?);
         let collected = ClaimRequest::default();
-        Ok(Self { earlier, collected, requests: Some(requests), thread })
+        Ok(Self { written, sent: 0, earlier, collected, requests: Some(requests), thread })
     }
 
     /// Claims a job with the next [`send`](Self::send); [`Claimed`] reports the result.
@@ -124,6 +138,20 @@ impl Claims {
         self.collected.claim_ahead.push(id);
     }
 
+    /// Claims a job that was claimed ahead, now that it begins. `false` if that can't be done without the thread: it
+    /// syncs, or has something to do that may be about this job. Then the job is to be [claimed](Self::claim).
+    ///
+    /// The line is written here since the thread would take longer to wake up than to write it, before each short job.
+    pub(super) fn begin(&mut self, id: JobId) -> bool {
+        let Ok(mut written) = self.written.try_lock() else { return false };
+        let may = written.served == self.sent && written.log.is_ahead(id);
+        if !may || written.log.begin(&[id]).is_err() {
+            return false;
+        }
+        self.collected.keep(id);
+        true
+    }
+
     /// Requests the claims of the jobs that were collected. Returns them if that fails.
     pub(super) fn send(&mut self) -> Option<Claimed> {
         let ClaimRequest { claim, claim_ahead, forget } = &self.collected;
@@ -134,6 +162,7 @@ impl Claims {
         let request = std::mem::take(&mut self.collected);
         let unsent = match &self.requests {
             Some(requests) => {
+                self.sent += 1;
                 let SendError(unsent) = requests.send(request).err()?;
                 unsent
             }
@@ -170,18 +199,23 @@ impl Claims {
     }
 }
 
-fn serve(mut log: ClaimLog, requests: &Receiver<ClaimRequest>, report: impl Fn(Claimed)) {
+fn serve(written: &Mutex<Written>, requests: &Receiver<ClaimRequest>, report: impl Fn(Claimed)) {
+    let lock = || written.lock().unwrap_or_else(PoisonError::into_inner);
     while let Ok(mut together) = requests.recv() {
+        let mut written = lock();
+        written.served += 1;
         while together.claim.len() < GROUP
             && let Ok(later) = requests.try_recv()
         {
             together.add(later);
+            written.served += 1;
         }
+        let log = &mut written.log;
         let (ahead, others): (Vec<_>, Vec<_>) =
             together.claim.into_iter().partition(|id| log.is_ahead(*id));
-        begin(&mut log, ahead, &report);
+        begin(log, ahead, &report);
         for group in others.chunks(GROUP) {
-            write(&mut log, group, &report);
+            write(log, group, &report);
         }
         for group in together.claim_ahead.chunks(GROUP) {
             // A job that isn't claimed ahead is claimed when it begins, and then its user learns why that fails.
@@ -192,7 +226,7 @@ fn serve(mut log: ClaimLog, requests: &Receiver<ClaimRequest>, report: impl Fn(C
     }
     // Else they would count as begun if the host goes down now. That is an error for their users, and nothing can be done
     // about it here.
-    let _ = log.give_back();
+    let _ = lock().log.give_back();
 }
 
 /// Claims jobs that were claimed ahead.
@@ -270,6 +304,38 @@ mod tests {
         }
         let later = Claims::start(dir.path(), report).unwrap();
         assert!(later.earlier().eq([2, 4].map(JobId::new)));
+    }
+
+    #[test]
+    fn a_job_that_was_claimed_ahead_begins_without_the_thread() {
+        let dir = tempfile::tempdir().unwrap();
+        let (sender, results) = channel();
+        let report = move |claimed| drop(sender.send(claimed));
+        let mut claims = Claims::start(dir.path(), report.clone()).unwrap();
+        let [one, two, other] = [1, 2, 3].map(JobId::new);
+        assert!(!claims.begin(one), "it isn't claimed ahead");
+        for id in [one, two] {
+            claims.claim_ahead(id);
+        }
+        assert!(!claims.begin(one), "that it is claimed ahead isn't durable");
+        claims.claim(other);
+        assert!(claims.send().is_none());
+        while !claims.begin(one) {
+            std::thread::yield_now();
+        }
+        assert!(!claims.begin(one), "it has begun");
+        assert_eq!(next(&results).ids, [other]);
+        // What may be on its way to the thread comes first.
+        let lock = Arc::clone(&claims.written);
+        let served = lock.lock().unwrap();
+        claims.forget(two);
+        claims.claim(JobId::new(4));
+        assert!(claims.send().is_none());
+        assert!(!claims.begin(two));
+        drop(served);
+        assert_eq!(next(&results).ids, [JobId::new(4)]);
+        let later = Claims::start(dir.path(), report).unwrap();
+        assert!(later.earlier().eq([1, 3, 4].map(JobId::new)));
     }
 
     #[test]
