@@ -1,8 +1,8 @@
 //! How short jobs are at present, and so how many of them should be handed over ahead.
 
-/// The time of a job that is handed over in the usual way: from the end of the one before to its start, in seconds. A line
-/// has to last for longer than that.
-const ROUND_TRIP: f64 = 0.02;
+/// How long it takes on a busy host until a line is filled up again, in seconds: the shepherd gathers what it reports, and
+/// the manager needs its turn, a sync and the way back. A line has to last for longer than that.
+const ROUND_TRIP: f64 = 0.04;
 
 /// Jobs that run for longer gain nothing.
 const SHORT: f64 = 0.1;
@@ -50,7 +50,7 @@ mod tests {
     fn the_shorter_jobs_are_the_longer_is_a_line() {
         assert_eq!(depth_of(&[]), 0, "nothing is known");
         assert_eq!(depth_of(&[0.0]), MOST);
-        assert_eq!(depth_of(&[0.005]), 4);
+        assert_eq!(depth_of(&[0.005]), 8);
         assert_eq!(depth_of(&[0.09]), 1);
         assert_eq!(depth_of(&[10.0]), 0);
     }

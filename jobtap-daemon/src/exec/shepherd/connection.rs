@@ -88,8 +88,9 @@ async fn receive(
 const MOST_TOGETHER: usize = 1024;
 
 /// How long replies are gathered while the shepherd has jobs to begin by itself: nothing waits for the manager then, and
-/// each write costs the manager a turn of its engine, a sync and a dozen wake-ups. It is shorter than these jobs last.
-const GATHERING: Duration = Duration::from_millis(5);
+/// each write costs the manager a turn of its engine, a sync and a dozen wake-ups. The lines of jobs last for four times as
+/// long.
+const GATHERING: Duration = Duration::from_millis(10);
 
 /// Writes replies until all senders are gone: the connection's reader, the shepherd and its jobs. While they are
 /// `unhurried`, many are written at once.
