@@ -178,6 +178,8 @@ pub(super) struct Hub {
     joining: Option<StdSender<Joining>>,
     /// Who waits for the end of all shepherds.
     shutdown: Option<StdSender<()>>,
+    /// When it was last looked for silent and absent nodes.
+    patrolled: Option<Instant>,
 }
 
 /// Parts of a job whose nodes are gone.
@@ -364,6 +366,7 @@ impl Hub {
             reports: Vec::new(),
             joining: Some(joining),
             shutdown: None,
+            patrolled: None,
         }
     }
 
@@ -1200,9 +1203,27 @@ impl Hub {
         }
     }
 
+    /// Leaves out the time in which this manager was stopped, as by a debugger or with its virtual machine: it has heard
+    /// nothing, whatever the nodes have said, and no node could come back.
+    fn leave_out_own_pause(&mut self, now: Instant) {
+        let Some(since) = self.patrolled.replace(now) else { return };
+        let paused = (now - since).saturating_sub(2 * PATROL);
+        if paused.is_zero() {
+            return;
+        }
+        for node in self.nodes.values_mut() {
+            let later = |moment: &mut Instant| *moment = now.min(*moment + paused);
+            node.away.iter_mut().for_each(later);
+            if let Link::Connected { heard, .. } = &mut node.link {
+                later(heard);
+            }
+        }
+    }
+
     /// Looks for nodes that are silent, and for those that have been away for too long.
     fn patrol(&mut self) {
         let now = Instant::now();
+        self.leave_out_own_pause(now);
         let (mut silent, mut lost) = (Vec::new(), Vec::new());
         for (rank, node) in &mut self.nodes {
             let is_late = node.away.is_some_and(|since| now - since > self.grace);

@@ -366,6 +366,36 @@ async fn a_node_that_comes_back_in_time_goes_on_where_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn no_node_is_lost_by_time_in_which_the_manager_was_stopped() {
+    let (bench, mut nodes) = Bench::with_nodes(3).await;
+    nodes.remove(2);
+    settle().await;
+    advance(Duration::from_secs(1)).await;
+    settle().await;
+    // Neither the one that was away then nor the ones that said nothing.
+    advance(10 * GRACE).await;
+    assert_eq!(bench.told().await, [""; 0]);
+    for node in &mut nodes {
+        node.send(&node_line(&FromNode::Pong)).await;
+    }
+    let third = Node::join(&bench, info(2), &[]).await;
+    for _ in 0..12 {
+        advance(Duration::from_secs(1)).await;
+        settle().await;
+    }
+    assert_eq!(bench.told().await, [""; 0], "all are there");
+    drop(third);
+    for _ in 0..32 {
+        advance(Duration::from_secs(1)).await;
+        settle().await;
+        for node in &mut nodes {
+            node.send(&node_line(&FromNode::Pong)).await;
+        }
+    }
+    assert_eq!(bench.told().await, ["2 lost: no connection for 30 s"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_node_that_comes_back_too_late_has_its_jobs_ended() {
     let (bench, mut nodes) = Bench::with_nodes(2).await;
     bench.start(&[1]);
@@ -713,7 +743,10 @@ async fn a_process_on_a_lost_node_has_failed_by_that_reason() {
     settle().await;
     drop(nodes.pop());
     settle().await;
-    advance(GRACE + Duration::from_secs(2)).await;
+    for _ in 0..32 {
+        advance(Duration::from_secs(1)).await;
+        settle().await;
+    }
     let failed = running.await.unwrap_err().to_string();
     assert_eq!(failed, "prolog: rank 1 (n1) is lost: no connection for 30 s");
     let refused = run_process(&bench, 6).await.unwrap_err().to_string();
