@@ -802,6 +802,10 @@ impl World {
                     break;
                 }
             }
+            let left = self.nodes.iter().find_map(|node| node.shepherd.running().next());
+            if let Some((id, _)) = left {
+                return broken("liveness", format!("{id} is canceled and runs on"));
+            }
         }
         self.round(5 * SECOND)?;
         self.round(5 * SECOND)?;
