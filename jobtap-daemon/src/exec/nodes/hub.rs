@@ -140,6 +140,8 @@ pub(super) struct Own {
     pub(super) program: String,
     /// The manager's address, as in the environment of tasks.
     pub(super) uri: String,
+    /// The number from which processes of plugins are counted.
+    pub(super) first_process: u64,
 }
 
 pub(super) struct Hub {
@@ -540,7 +542,10 @@ impl Hub {
         }
     }
 
-    fn process(&mut self, plugin: PluginKey, command: ProcessCommand) {
+    fn process(&mut self, plugin: PluginKey, mut command: ProcessCommand) {
+        if let ProcessCommand::Run { key, .. } | ProcessCommand::Signal { key, .. } = &mut command {
+            key.0 = key.0.wrapping_add(self.own.first_process);
+        }
         let rank = match &command {
             ProcessCommand::Run { process, .. } => process.rank,
             ProcessCommand::Signal { key, .. } => {
