@@ -291,6 +291,24 @@ impl Oracle {
         Ok(())
     }
 
+    /// Looks at a process of a prolog that begins on a node.
+    ///
+    /// # Errors
+    /// A promise is broken.
+    pub fn process(&mut self, rank: u32, job: u64) -> Result<(), Violation> {
+        self.count("prolog");
+        let id = JobId::new(job);
+        let Some(truth) = self.jobs.get(&job) else {
+            let text = format!("the prolog of {id} runs, and nothing of the job is durable");
+            return Err(Violation { rule: "prolog", text });
+        };
+        let has = |name: &str| truth.events.iter().any(|event| &*event.name == name);
+        need(has("prolog-start"), "prolog", || format!("the prolog of {id} isn't durable"))?;
+        need(!has("start"), "prolog", || format!("a prolog of {id} runs after its start"))?;
+        let allocated = truth.holds.as_ref().is_none_or(|set| set.ranks().contains(rank));
+        need(allocated, "prolog", || format!("the prolog of {id} runs on rank {rank}"))
+    }
+
     /// Looks at whose processes run on a node. Those of a job that has given back its resources are gone, unless its end
     /// was decided without its node.
     ///

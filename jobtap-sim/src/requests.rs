@@ -148,6 +148,11 @@ fn submit(client: &mut Client, profile: &Profile, other: u64, dice: &mut Dice) -
         job = singleton.into_iter().fold(job.name("alone"), JobspecBuilder::dependency);
     }
     let mut spec = job.to_value();
+    if dice.hits(1, 5)
+        && let Some(system) = spec.pointer_mut("/attributes/system").and_then(Value::as_object_mut)
+    {
+        system.insert("on-nodes".to_owned(), json!(1));
+    }
     if profile.has(Kind::Plugins) && dice.hits(1, 2) {
         let mut asks = Map::new();
         for _ in 0..=dice.below(2) {
