@@ -111,7 +111,7 @@ impl World {
     /// The manager doesn't start.
     pub fn new(profile: Profile) -> Result<Self> {
         clock::play(Duration::from_secs(BEGIN));
-        drop(clock::play_process(PlayedProcess::default()));
+        let _last = clock::play_process(PlayedProcess::default());
         let directory = tempfile::tempdir()
             .map_err(|error| Violation { rule: "setup", text: error.to_string() })?;
         let nodes = (0..profile.nodes).map(|rank| Node::new(rank, profile.cores)).collect();
@@ -351,7 +351,7 @@ impl World {
             self.nodes.iter_mut().for_each(|node| node.shepherd.disconnect());
         }
         // The next one is another process.
-        drop(clock::play_process(PlayedProcess::default()));
+        let _last = clock::play_process(PlayedProcess::default());
     }
 
     /// Ends the manager in order.
@@ -905,6 +905,14 @@ impl World {
             }
             let runs =
                 self.nodes.iter().any(|node| node.shepherd.running().any(|(own, _)| own == id));
+            let open =
+                |kind: &str| count(&format!("{kind}-start")) - count(&format!("{kind}-finish"));
+            if truth.state == Some(State::Cleanup) && runs {
+                return broken("liveness", format!("{id} ends and runs on\n{}", truth.shown()));
+            }
+            if truth.state == Some(State::Cleanup) && open("prolog") + open("epilog") == 0 {
+                return broken("liveness", format!("nothing keeps {id}\n{}", truth.shown()));
+            }
             if truth.state == Some(State::Run) && has("start") && !runs {
                 return broken("liveness", format!("{id} runs nowhere\n{}", truth.shown()));
             }
