@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::dice::Dice;
 use crate::line::Line;
+use crate::processes::Processes;
 use crate::shepherd::{Shepherd, Started};
 
 /// Microseconds of a second.
@@ -43,6 +44,8 @@ pub struct Node {
     pub ahead: i64,
     /// The clock of its processes.
     pub clock: PlayedProcess,
+    /// The processes of plugins.
+    processes: Processes,
     cores: u32,
     has_joined: bool,
     heard: u64,
@@ -56,6 +59,8 @@ pub struct Done {
     pub any: bool,
     /// The jobs whose processes were started.
     pub started: Vec<Started>,
+    /// The processes of plugins that were started: on which rank, for which job, and what they are.
+    pub processes: Vec<(u32, u64, String)>,
     /// Why the manager has refused the node.
     pub refused: Option<String>,
 }
@@ -64,9 +69,21 @@ impl Node {
     /// The node of a rank.
     #[must_use]
     pub fn new(rank: u32, cores: u32) -> Self {
-        let (line, shepherd, clock) = Default::default();
+        let (line, shepherd, clock, processes) = Default::default();
         let (is_up, ahead, has_joined, heard, connects_at) = (true, 0, false, 0, 0);
-        Self { rank, is_up, line, shepherd, ahead, clock, cores, has_joined, heard, connects_at }
+        Self {
+            rank,
+            is_up,
+            line,
+            shepherd,
+            ahead,
+            clock,
+            processes,
+            cores,
+            has_joined,
+            heard,
+            connects_at,
+        }
     }
 
     /// What it says about itself.
@@ -90,6 +107,7 @@ impl Node {
         let mut line = Line::new(port.connect());
         let join = json!({ "op": "join", "version": 1, "node": self.info(), "time": time });
         line.send(format!("n{join}\n").as_bytes());
+        self.processes.connect();
         (self.line, self.has_joined, self.heard) = (Some(line), false, now);
         true
     }
@@ -106,6 +124,7 @@ impl Node {
         self.cut(now);
         self.is_up = false;
         self.shepherd.reboot();
+        self.processes = Processes::default();
     }
 
     /// Lets bytes arrive here and at the manager.
@@ -138,6 +157,9 @@ impl Node {
     /// Passes on what the shepherd has said.
     fn pass_on(&mut self) {
         let Some(line) = &mut self.line else { return };
+        if self.has_joined {
+            self.processes.news().iter().for_each(|text| line.send(text.as_bytes()));
+        }
         for message in self.shepherd.take_said() {
             if let Ok(text) = encode(&message) {
                 line.send(b"s");
@@ -157,6 +179,10 @@ impl Node {
                 match message.get("op").and_then(Value::as_str) {
                     Some("welcome") => self.has_joined = true,
                     Some("refused") => done.refused = Some(text.to_owned()),
+                    Some("run" | "signal-process" | "processes" | "seen") => {
+                        let begun = self.processes.take(&message, now, dice);
+                        done.processes.extend(begun.map(|(job, what)| (self.rank, job, what)));
+                    }
                     Some("ping") => {
                         if let Some(line) = &mut self.line {
                             line.send(b"n{\"op\":\"pong\"}\n");
@@ -176,6 +202,7 @@ impl Node {
             return done;
         }
         done.any |= self.shepherd.reap(now);
+        done.any |= self.processes.reap(now);
         done.started = self.shepherd.launch(self.rank, now, dice);
         done.any |= !done.started.is_empty();
         self.pass_on();

@@ -15,6 +15,9 @@ use crate::disk::DiskStore;
 use crate::model::Model;
 use crate::shepherd::Started;
 
+/// The wait status of a job that has lost a node.
+const LOST: i64 = (128 + 9) << 8;
+
 /// A broken promise: the name of the rule, and what has broken it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
@@ -288,6 +291,24 @@ impl Oracle {
         Ok(())
     }
 
+    /// Looks at a process of a prolog that begins on a node.
+    ///
+    /// # Errors
+    /// A promise is broken.
+    pub fn process(&mut self, rank: u32, job: u64) -> Result<(), Violation> {
+        self.count("prolog");
+        let id = JobId::new(job);
+        let Some(truth) = self.jobs.get(&job) else {
+            let text = format!("the prolog of {id} runs, and nothing of the job is durable");
+            return Err(Violation { rule: "prolog", text });
+        };
+        let has = |name: &str| truth.events.iter().any(|event| &*event.name == name);
+        need(has("prolog-start"), "prolog", || format!("the prolog of {id} isn't durable"))?;
+        need(!has("start"), "prolog", || format!("a prolog of {id} runs after its start"))?;
+        let allocated = truth.holds.as_ref().is_none_or(|set| set.ranks().contains(rank));
+        need(allocated, "prolog", || format!("the prolog of {id} runs on rank {rank}"))
+    }
+
     /// Looks at whose processes run on a node. Those of a job that has given back its resources are gone, unless its end
     /// was decided without its node.
     ///
@@ -300,7 +321,10 @@ impl Oracle {
             let is_lost = truth.events.iter().any(|event| {
                 let kind = event.context.as_ref().and_then(|context| context.get("type"));
                 let kind = kind.and_then(Value::as_str);
-                matches!(kind, Some("node-failure" | "exec" | "scheduler-restart"))
+                let status = event.context.as_ref().and_then(|context| context.get("status"));
+                // The status of a job whose node is lost while it ends.
+                let killed = status.and_then(Value::as_i64).is_some_and(|status| status >= LOST);
+                killed || matches!(kind, Some("node-failure" | "exec" | "scheduler-restart"))
             });
             let is_free = truth.events.iter().any(|event| &*event.name == "free");
             need(is_lost || !is_free, "left", || {
@@ -338,6 +362,17 @@ impl Oracle {
             let owner = job.get("userid").and_then(Value::as_u64);
             let is_own = owner == Some(u64::from(user)) || user == 0;
             need(is_own || !self.private, "guests", || format!("user {user} is shown {job}"))?;
+            let id = job.get("id").and_then(Value::as_u64).unwrap_or(0);
+            let known = self.jobs.get(&id);
+            need(known.is_some() || self.removed.contains(&id), "listed", || {
+                format!("user {user} is shown {job}, of which nothing is durable")
+            })?;
+            let began = job.get("t_run").is_some_and(Value::is_number);
+            let has_alloc =
+                known.is_none_or(|job| job.events.iter().any(|event| &*event.name == "alloc"));
+            need(!began || has_alloc, "listed", || {
+                format!("user {user} is shown {job}, whose alloc isn't durable")
+            })?;
         }
         Ok(())
     }

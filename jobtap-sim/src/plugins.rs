@@ -6,6 +6,7 @@ use jobtap_core::plugin::Plugin;
 
 use crate::hostile::{Hostile, Second, Slow};
 use crate::profile::{Kind, Profile};
+use crate::prolog::OnNodes;
 
 /// The builtins that each manager has.
 const BUILTINS: [&str; 10] = [
@@ -52,6 +53,9 @@ pub fn registry(profile: &Profile) -> Result<Registry, RegistryError> {
     let linked = Registry::linked()?;
     let mut builder = Registry::builder();
     builder = builder.plugins(BUILTINS.into_iter().filter_map(|name| linked.find(name)));
+    if !profile.is_local() {
+        builder = builder.plugin(OnNodes::DESCRIPTOR);
+    }
     if profile.has(Kind::Plugins) {
         builder = builder.plugin(Hostile::DESCRIPTOR).plugin(Slow::DESCRIPTOR);
         builder = builder.plugin(Second::DESCRIPTOR);

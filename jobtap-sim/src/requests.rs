@@ -117,8 +117,9 @@ fn submit(client: &mut Client, profile: &Profile, other: u64, dice: &mut Dice) -
     };
     let code = if dice.hits(1, 6) { 1 + dice.below(3) } else { 0 };
     let mut command = vec!["run".to_owned(), runs.to_string(), code.to_string()];
-    if dice.hits(1, 12) {
-        // Until it is canceled.
+    let is_endless = dice.hits(1, 8);
+    if is_endless {
+        // Until it is canceled, or its time is up.
         command = vec!["run".to_owned(), "on".to_owned()];
     }
     if profile.has(Kind::Processes) && dice.hits(1, 8) {
@@ -134,7 +135,7 @@ fn submit(client: &mut Client, profile: &Profile, other: u64, dice: &mut Dice) -
         1 => job = job.ntasks(1 + dice.below(4)),
         _ => {}
     }
-    if dice.hits(1, 3) {
+    if dice.hits(if is_endless { 2 } else { 1 }, 3) {
         job = job.duration((1 + dice.below(30)) as f64);
     }
     if dice.hits(1, 6) {
@@ -147,6 +148,11 @@ fn submit(client: &mut Client, profile: &Profile, other: u64, dice: &mut Dice) -
         job = singleton.into_iter().fold(job.name("alone"), JobspecBuilder::dependency);
     }
     let mut spec = job.to_value();
+    if dice.hits(1, 5)
+        && let Some(system) = spec.pointer_mut("/attributes/system").and_then(Value::as_object_mut)
+    {
+        system.insert("on-nodes".to_owned(), json!(1));
+    }
     if profile.has(Kind::Plugins) && dice.hits(1, 2) {
         let mut asks = Map::new();
         for _ in 0..=dice.below(2) {

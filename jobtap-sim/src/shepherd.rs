@@ -34,7 +34,7 @@ enum Held {
     /// Its claim isn't durable, and nothing runs.
     Claiming(Box<StartJob>),
     Begun {
-        job: PlayedJob,
+        job: Box<PlayedJob>,
         tasks: Vec<Task>,
         acknowledged: bool,
         /// The ids of the cores that its processes use.
@@ -304,8 +304,8 @@ impl Shepherd {
                 }
             }
             Some(Held::Claiming(start)) => {
-                let mut job =
-                    PlayedJob::failed(start, "canceled before all of its tasks were started");
+                let note = "canceled before all of its tasks were started";
+                let mut job = Box::new(PlayedJob::failed(start, note));
                 job.attach(&self.outbox, false, start.seen);
                 let (tasks, acknowledged, start) = (Vec::new(), false, start.clone());
                 self.jobs.insert(id, Held::Begun { job, tasks, acknowledged, start });
@@ -348,6 +348,7 @@ impl Shepherd {
             if self.is_connected {
                 job.attach(&self.outbox, false, start.seen);
             }
+            let job = Box::new(job);
             self.jobs.insert(id, Held::Begun { job, tasks, acknowledged: false, start });
         }
         all

@@ -10,7 +10,7 @@ use jobtap_core::host::Registry;
 use jobtap_core::job::{JobId, State, Uid};
 use jobtap_core::resource::{Children, Hostlist, Idset, ResourceSet};
 use jobtap_daemon::clock::{self, PlayedProcess};
-use jobtap_daemon::daemon::stepped::{SteppedManager, SteppedSetup};
+use jobtap_daemon::daemon::stepped::{OnNodes, SteppedManager, SteppedSetup};
 use jobtap_daemon::exec::nodes::stepped::{Gathering, Instance, Port};
 use jobtap_daemon::exec::nodes::{NodeInfo, NodesExecutor};
 use serde_json::{Value, json};
@@ -90,7 +90,9 @@ pub struct World {
     dice: Dice,
     /// The way to the shepherd of an instance of one node.
     socket: Socket,
-    /// How many faults there were, by kind.
+    /// Until which step a sync takes.
+    syncs_until: u64,
+    /// How many faults there were.
     pub faults: u64,
     /// How many steps were taken.
     pub steps: u64,
@@ -109,7 +111,7 @@ impl World {
     /// The manager doesn't start.
     pub fn new(profile: Profile) -> Result<Self> {
         clock::play(Duration::from_secs(BEGIN));
-        drop(clock::play_process(PlayedProcess::default()));
+        let _last = clock::play_process(PlayedProcess::default());
         let directory = tempfile::tempdir()
             .map_err(|error| Violation { rule: "setup", text: error.to_string() })?;
         let nodes = (0..profile.nodes).map(|rank| Node::new(rank, profile.cores)).collect();
@@ -129,6 +131,7 @@ impl World {
             directory,
             dice: Dice::new(0),
             socket: Socket::default(),
+            syncs_until: 0,
             faults: 0,
             steps: 0,
         };
@@ -248,7 +251,7 @@ impl World {
     }
 
     fn step_engine(&mut self) -> Result<bool> {
-        let commits = self.dice.hits(1, 3);
+        let commits = self.dice.hits(1, 3) && !self.is_syncing();
         let Manager::Running { manager, .. } = &mut self.manager else { return Ok(false) };
         let any = manager.step_engine(commits);
         self.observe()?;
@@ -287,7 +290,15 @@ impl World {
         Ok(())
     }
 
+    /// Whether the committing thread waits for the disk.
+    fn is_syncing(&self) -> bool {
+        self.steps < self.syncs_until
+    }
+
     fn step_committer(&mut self) -> Result<bool> {
+        if self.is_syncing() {
+            return Ok(false);
+        }
         let Manager::Running { manager, runtime, .. } = &mut self.manager else { return Ok(false) };
         let _within = runtime.enter();
         let any = manager.step_committer();
@@ -340,7 +351,7 @@ impl World {
             self.nodes.iter_mut().for_each(|node| node.shepherd.disconnect());
         }
         // The next one is another process.
-        drop(clock::play_process(PlayedProcess::default()));
+        let _last = clock::play_process(PlayedProcess::default());
     }
 
     /// Ends the manager in order.
@@ -459,6 +470,9 @@ impl World {
             store: Arc::<DiskStore>::clone(&store),
             state_dir: self.directory.path().to_owned(),
             uri: "local:///sim/local-0".to_owned(),
+            on_nodes: nodes
+                .as_ref()
+                .map(|(_, executor)| -> OnNodes { Box::new(executor.plugin_processes()) }),
         };
         let within = runtime.enter();
         let (port, started) = match (nodes, self.nodes.first_mut()) {
@@ -581,6 +595,10 @@ impl World {
         if let Some(reason) = done.refused {
             return broken("nodes", reason);
         }
+        for (rank, job, what) in &done.processes {
+            self.note(|| format!("rank {rank} runs {what} of {}", JobId::new(*job)));
+            self.oracle.process(*rank, *job)?;
+        }
         for started in &done.started {
             self.note(|| format!("rank {} starts {}", started.rank, started.job.id));
             self.oracle.started(started)?;
@@ -675,6 +693,11 @@ impl World {
                 self.disk.lose_power(&mut self.dice);
                 self.own_host_lost();
             }
+            Kind::Disk if self.dice.hits(1, 2) => {
+                let steps = 3 + self.dice.below(25);
+                self.syncs_until = self.steps + steps;
+                self.note(|| format!("a sync takes {steps} steps"));
+            }
             Kind::Disk => {
                 let full = self.dice.hits(1, 2);
                 self.note(|| format!("the disk is full: {full}"));
@@ -763,6 +786,7 @@ impl World {
     pub fn end(&mut self) -> Result<()> {
         self.dice = Dice::new(0);
         self.disk.fill(false);
+        self.syncs_until = 0;
         for node in &mut self.nodes {
             node.is_up = true;
             node.shepherd.disk_fails = false;
@@ -801,6 +825,10 @@ impl World {
                 if self.oracle.active().next().is_none() {
                     break;
                 }
+            }
+            let left = self.nodes.iter().find_map(|node| node.shepherd.running().next());
+            if let Some((id, _)) = left {
+                return broken("liveness", format!("{id} is canceled and runs on"));
             }
         }
         self.round(5 * SECOND)?;
@@ -877,6 +905,14 @@ impl World {
             }
             let runs =
                 self.nodes.iter().any(|node| node.shepherd.running().any(|(own, _)| own == id));
+            let open =
+                |kind: &str| count(&format!("{kind}-start")) - count(&format!("{kind}-finish"));
+            if truth.state == Some(State::Cleanup) && runs {
+                return broken("liveness", format!("{id} ends and runs on\n{}", truth.shown()));
+            }
+            if truth.state == Some(State::Cleanup) && open("prolog") + open("epilog") == 0 {
+                return broken("liveness", format!("nothing keeps {id}\n{}", truth.shown()));
+            }
             if truth.state == Some(State::Run) && has("start") && !runs {
                 return broken("liveness", format!("{id} runs nowhere\n{}", truth.shown()));
             }

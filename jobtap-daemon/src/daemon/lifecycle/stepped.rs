@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicUsize;
 use std::task::{Context, Poll};
 
 use jobtap_core::engine::{Cred, Engine, HostCheck, Setup};
-use jobtap_core::host::Registry;
+use jobtap_core::host::{PluginKey, ProcessCommand, Registry};
 use jobtap_core::job::Uid;
 use jobtap_core::resource::ResourceSet;
 use serde_json::Value;
@@ -78,7 +78,12 @@ pub struct SteppedSetup {
     pub state_dir: PathBuf,
     /// Its address, for the environment of jobs.
     pub uri: String,
+    /// Takes the commands about processes of plugins on other nodes.
+    pub on_nodes: Option<OnNodes>,
 }
+
+/// Takes commands about processes of plugins.
+pub type OnNodes = Box<dyn Fn(PluginKey, ProcessCommand) + Send + Sync>;
 
 /// A manager that is driven step by step.
 pub struct SteppedManager {
@@ -102,7 +107,8 @@ impl SteppedManager {
         setup: SteppedSetup,
         executor: impl FnOnce(Report) -> Box<dyn Executor>,
     ) -> Result<Self, StartError> {
-        let SteppedSetup { owner, config, resources, registry, store, state_dir, uri } = setup;
+        let SteppedSetup { owner, config, resources, registry, store, state_dir, uri, on_nodes } =
+            setup;
         let runtime = tokio::runtime::Handle::current();
         let (failure, failed) = Failure::new();
         let (plugin_requests, requested) = PluginRequests::new();
@@ -137,6 +143,10 @@ impl SteppedManager {
         let journal = Arc::new(JournalWatchers::default());
         let blocking = BlockingThreads::of_this_host(Arc::clone(&log));
         let thread_uses = blocking.uses();
+        let plugin_processes = Processes::start(&runtime, &uri);
+        if let Some(on_nodes) = on_nodes {
+            plugin_processes.pass_on(on_nodes);
+        }
         let effector = Arc::new(Effector {
             engine: handle.clone(),
             hub: Arc::clone(&hub),
@@ -145,7 +155,7 @@ impl SteppedManager {
             execution: execution.clone(),
             allocations: None,
             futures: FutureThreads::none(runtime.clone(), Arc::clone(&log)),
-            processes: Processes::start(&runtime, &uri),
+            processes: plugin_processes,
             runtime,
             requests: plugin_requests,
             blocking,

@@ -140,6 +140,8 @@ pub(super) struct Own {
     pub(super) program: String,
     /// The manager's address, as in the environment of tasks.
     pub(super) uri: String,
+    /// The number from which processes of plugins are counted.
+    pub(super) first_process: u64,
 }
 
 pub(super) struct Hub {
@@ -178,6 +180,8 @@ pub(super) struct Hub {
     joining: Option<StdSender<Joining>>,
     /// Who waits for the end of all shepherds.
     shutdown: Option<StdSender<()>>,
+    /// When it was last looked for silent and absent nodes.
+    patrolled: Option<Instant>,
 }
 
 /// Parts of a job whose nodes are gone.
@@ -364,6 +368,7 @@ impl Hub {
             reports: Vec::new(),
             joining: Some(joining),
             shutdown: None,
+            patrolled: None,
         }
     }
 
@@ -537,7 +542,10 @@ impl Hub {
         }
     }
 
-    fn process(&mut self, plugin: PluginKey, command: ProcessCommand) {
+    fn process(&mut self, plugin: PluginKey, mut command: ProcessCommand) {
+        if let ProcessCommand::Run { key, .. } | ProcessCommand::Signal { key, .. } = &mut command {
+            key.0 = key.0.wrapping_add(self.own.first_process);
+        }
         let rank = match &command {
             ProcessCommand::Run { process, .. } => process.rank,
             ProcessCommand::Signal { key, .. } => {
@@ -1201,9 +1209,27 @@ impl Hub {
         }
     }
 
+    /// Leaves out the time in which this manager was stopped, as by a debugger or with its virtual machine: it has heard
+    /// nothing, whatever the nodes have said, and no node could come back.
+    fn leave_out_own_pause(&mut self, now: Instant) {
+        let Some(since) = self.patrolled.replace(now) else { return };
+        let paused = (now - since).saturating_sub(2 * PATROL);
+        if paused.is_zero() {
+            return;
+        }
+        for node in self.nodes.values_mut() {
+            let later = |moment: &mut Instant| *moment = now.min(*moment + paused);
+            node.away.iter_mut().for_each(later);
+            if let Link::Connected { heard, .. } = &mut node.link {
+                later(heard);
+            }
+        }
+    }
+
     /// Looks for nodes that are silent, and for those that have been away for too long.
     fn patrol(&mut self) {
         let now = Instant::now();
+        self.leave_out_own_pause(now);
         let (mut silent, mut lost) = (Vec::new(), Vec::new());
         for (rank, node) in &mut self.nodes {
             let is_late = node.away.is_some_and(|since| now - since > self.grace);

@@ -85,6 +85,7 @@ pub use self::notice::Notice;
 use self::outputs::Outputs;
 pub use self::places::Expected;
 pub use self::played::play;
+use self::plugin_processes::first_number;
 pub use self::relay::socket_in;
 pub use self::wire::NodeInfo;
 use super::local::LocalConfig;
@@ -133,7 +134,8 @@ impl NodesExecutor {
         let listener = nodes.listener.try_clone()?;
         let (joining, joined) = channel();
         let streams = (Inputs::open(&state_dir)?, Outputs::open(&state_dir)?);
-        let of_manager = Own { program: nodes.own.program.clone(), uri: uri.to_owned() };
+        let (program, uri) = (nodes.own.program.clone(), uri.to_owned());
+        let of_manager = Own { program, uri, first_process: first_number() };
         let known = nodes.known().clone();
         let admission = nodes.admission.clone();
         let hub = Hub::new(

@@ -13,7 +13,17 @@ use jobtap_core::plugin::{OutputLine, Process, ProcessEnd, ProcessError, Process
 use serde::{Deserialize, Serialize};
 
 use super::wire::{ToNode, node_line};
+use crate::clock;
 use crate::exec::data::{decode_data, encode_data};
+
+/// The number from which a manager counts the processes on its nodes. Nodes outlive their manager, and may still have a
+/// process of the last one: with its number, they would take a process of this one for known, and report the other's end.
+///
+/// It grows by a million each millisecond, which is more than the processes that any manager starts.
+pub(super) fn first_number() -> u64 {
+    let millis = (clock::now().as_secs() * 1000.0) as u64;
+    millis << 20
+}
 
 /// A process, as it goes to a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -202,5 +212,22 @@ pub(super) fn refuse(command: ProcessCommand, reason: &str) {
     if let ProcessCommand::Run { process, answer, .. } = command {
         let (program, reason) = (process.program, reason.to_owned());
         answer.send(Err(ProcessError::Start { program, reason, kind: ErrorKind::HostUnreachable }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_next_manager_counts_from_beyond_all_numbers_of_the_last() {
+        clock::play(Duration::from_secs(1_800_000_000));
+        let last = first_number();
+        clock::play_on(Duration::from_millis(1), 0);
+        assert!(first_number() >= last + 1_000_000);
+        clock::play_on(Duration::from_secs(10 * 365 * 24 * 3600), 0);
+        assert!(first_number().checked_mul(2).is_some(), "there is room for centuries");
     }
 }

@@ -14,6 +14,7 @@ use super::hub::{Hub, Joining, Own, Request};
 use super::inputs::Inputs;
 use super::message::Message;
 use super::outputs::Outputs;
+use super::plugin_processes::first_number;
 use super::wire::NodeInfo;
 use super::{MOST_WAITING, NodesError, NodesExecutor};
 
@@ -55,7 +56,8 @@ impl Gathering {
         let Instance { size, grace, known, state_dir, uri, program } = instance;
         let (joined, joining) = channel();
         let streams = (Inputs::open(state_dir)?, Outputs::open(state_dir)?);
-        let hub = Hub::new(Own { program, uri }, size, grace, streams, known, None, joined);
+        let own = Own { program, uri, first_process: first_number() };
+        let hub = Hub::new(own, size, grace, streams, known, None, joined);
         let (requests, requested) = unbounded_channel();
         let (inbox, messages) = tokio::sync::mpsc::channel(MOST_WAITING);
         drop(tokio::spawn(hub.run(messages, requested)));

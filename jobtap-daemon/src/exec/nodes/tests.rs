@@ -29,6 +29,8 @@ use crate::exec::protocol::{ShepherdMessage, ShepherdRequest, decode_request, en
 use crate::exec::{ExecutorReport, HeldJob, JobCommand, NodeChange, NodeTasks, StartJob};
 
 const ID: JobId = JobId::new(7);
+/// The number from which the processes of plugins are counted.
+const FIRST: u64 = 1000;
 const GRACE: Duration = Duration::from_secs(30);
 
 struct Bench {
@@ -67,7 +69,8 @@ impl Bench {
     fn of_all(size: u32, known: &[NodeInfo], admission: Option<Admission>) -> Self {
         let state = tempfile::tempdir().unwrap();
         let (joined, joining) = channel();
-        let own = Own { program: "1.0".to_owned(), uri: "local:///state/local-0".to_owned() };
+        let (program, uri) = ("1.0".to_owned(), "local:///state/local-0".to_owned());
+        let own = Own { program, uri, first_process: FIRST };
         let streams = (Inputs::open(state.path()).unwrap(), Outputs::open(state.path()).unwrap());
         let hub = Hub::new(own, size, GRACE, streams, known, admission, joined);
         let (requests, requested) = tokio::sync::mpsc::unbounded_channel();
@@ -366,6 +369,36 @@ async fn a_node_that_comes_back_in_time_goes_on_where_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn no_node_is_lost_by_time_in_which_the_manager_was_stopped() {
+    let (bench, mut nodes) = Bench::with_nodes(3).await;
+    nodes.remove(2);
+    settle().await;
+    advance(Duration::from_secs(1)).await;
+    settle().await;
+    // Neither the one that was away then nor the ones that said nothing.
+    advance(10 * GRACE).await;
+    assert_eq!(bench.told().await, [""; 0]);
+    for node in &mut nodes {
+        node.send(&node_line(&FromNode::Pong)).await;
+    }
+    let third = Node::join(&bench, info(2), &[]).await;
+    for _ in 0..12 {
+        advance(Duration::from_secs(1)).await;
+        settle().await;
+    }
+    assert_eq!(bench.told().await, [""; 0], "all are there");
+    drop(third);
+    for _ in 0..32 {
+        advance(Duration::from_secs(1)).await;
+        settle().await;
+        for node in &mut nodes {
+            node.send(&node_line(&FromNode::Pong)).await;
+        }
+    }
+    assert_eq!(bench.told().await, ["2 lost: no connection for 30 s"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_node_that_comes_back_too_late_has_its_jobs_ended() {
     let (bench, mut nodes) = Bench::with_nodes(2).await;
     bench.start(&[1]);
@@ -661,18 +694,20 @@ fn run_process(bench: &Bench, key: u64) -> impl Future<Output = ProcessResult> +
 
 fn ended(seq: u64, key: u64) -> Vec<u8> {
     let happening = Happening::of_end(Ok(ProcessEnd::new(WaitStatus(0)).stdout("done")));
-    node_line(&FromNode::Process { seq, key, happening })
+    node_line(&FromNode::Process { seq, key: FIRST + key, happening })
 }
 
 fn started(seq: u64, key: u64) -> Vec<u8> {
-    node_line(&FromNode::Process { seq, key, happening: Happening::Started })
+    node_line(&FromNode::Process { seq, key: FIRST + key, happening: Happening::Started })
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_process_of_a_plugin_runs_on_its_node_and_its_end_is_confirmed() {
     let (bench, mut nodes) = Bench::with_nodes(2).await;
     let end = run_process(&bench, 5);
-    let Some(ToNode::Run { key: 5, .. }) = nodes[1].next_node().await else { panic!("no order") };
+    let Some(ToNode::Run { key: 1005, .. }) = nodes[1].next_node().await else {
+        panic!("no order")
+    };
     assert_eq!(nodes[0].next_node().await, None);
     nodes[1].send(&started(1, 5)).await;
     assert_eq!(nodes[1].next_node().await, Some(ToNode::Seen { seq: 1 }));
@@ -685,7 +720,7 @@ async fn a_process_of_a_plugin_runs_on_its_node_and_its_end_is_confirmed() {
 async fn a_cut_neither_loses_a_process_nor_runs_it_twice() {
     let (bench, mut nodes) = Bench::with_nodes(2).await;
     let (first, second) = (run_process(&bench, 5), run_process(&bench, 6));
-    assert!(matches!(nodes[1].next_node().await, Some(ToNode::Run { key: 5, .. })));
+    assert!(matches!(nodes[1].next_node().await, Some(ToNode::Run { key: 1005, .. })));
     nodes[1].send(&started(1, 5)).await;
     settle().await;
     // The node has not read the second order, and the end of the first has not arrived.
@@ -695,8 +730,8 @@ async fn a_cut_neither_loses_a_process_nor_runs_it_twice() {
     assert_eq!(node.next_node().await, Some(ToNode::Welcome));
     let _ = (node.next_request().await, node.next_request().await);
     node.say(&ShepherdMessage::List { jobs: Vec::new() }).await;
-    assert_eq!(node.next_node().await, Some(ToNode::Processes { seen: 1, keys: vec![5, 6] }));
-    assert!(matches!(node.next_node().await, Some(ToNode::Run { key: 6, .. })));
+    assert_eq!(node.next_node().await, Some(ToNode::Processes { seen: 1, keys: vec![1005, 1006] }));
+    assert!(matches!(node.next_node().await, Some(ToNode::Run { key: 1006, .. })));
     assert_eq!(node.next_node().await, None);
     // What the manager has already is ignored.
     for line in [started(1, 5), ended(2, 5), started(3, 6), ended(4, 6)] {
@@ -713,7 +748,10 @@ async fn a_process_on_a_lost_node_has_failed_by_that_reason() {
     settle().await;
     drop(nodes.pop());
     settle().await;
-    advance(GRACE + Duration::from_secs(2)).await;
+    for _ in 0..32 {
+        advance(Duration::from_secs(1)).await;
+        settle().await;
+    }
     let failed = running.await.unwrap_err().to_string();
     assert_eq!(failed, "prolog: rank 1 (n1) is lost: no connection for 30 s");
     let refused = run_process(&bench, 6).await.unwrap_err().to_string();
