@@ -14,6 +14,8 @@ pub mod hosts;
 mod misuse;
 pub mod slurm_fields;
 pub mod table;
+#[cfg(test)]
+mod unsafe_code;
 
 macro_rules! chapters {
     ($($name:ident = $file:literal;)*) => {

@@ -5,6 +5,7 @@
 //! a second of the processor's time.
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -31,8 +32,11 @@ fn main() -> ExitCode {
         let _ = writeln!(io::stderr(), "{name}: there is no such target");
         return ExitCode::FAILURE;
     };
-    // What is made once, such as tables and the runtime, isn't the input's.
-    (target.run)(b"");
+    // What is made once, such as tables and a runtime, isn't an input's.
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target.name);
+    for file in corpus.read_dir().into_iter().flatten().flatten() {
+        (target.run)(&std::fs::read(file.path()).unwrap_or_default());
+    }
     let location = TargetLocation {
         package_name: env!("CARGO_PKG_NAME"),
         manifest_dir: env!("CARGO_MANIFEST_DIR"),

@@ -11,6 +11,7 @@
 //! }
 //! ```
 
+#[cfg(not(feature = "other-allocator"))]
 mod allocator;
 #[cfg(feature = "tools")]
 mod bench;

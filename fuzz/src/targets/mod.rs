@@ -32,7 +32,7 @@ pub struct Target {
 }
 
 /// Room for a few values and error messages.
-const SMALL: usize = 64 << 10;
+const SMALL: usize = 128 << 10;
 
 /// The largest value of an archive, which a few compressed bytes may have.
 const VALUE: usize = 1 << 30;

@@ -60,9 +60,12 @@ pub(super) fn taskmap(bytes: &[u8]) {
     }
     let Some(text) = text(bytes) else { return };
     let Some(map) = parsed::<TaskMap>(text) else { return };
-    for written in [map.to_raw(), map.to_pmi()] {
-        let again = written.parse::<TaskMap>().map(|map| (map.ntasks(), map.to_raw()));
-        assert_eq!(again.ok(), Some((map.ntasks(), map.to_raw())), "{written}");
+    // These forms are as long as the map is large.
+    if map.ntasks().max(map.nnodes()) <= SOME as u64 {
+        for written in [map.to_raw(), map.to_pmi()] {
+            let again = written.parse::<TaskMap>().map(|map| (map.ntasks(), map.to_raw()));
+            assert_eq!(again.ok(), Some((map.ntasks(), map.to_raw())), "{written}");
+        }
     }
     for task in 0..map.ntasks().min(SOME as u64) {
         assert!(map.node_of(task).is_some_and(|node| node < map.nnodes()), "{task}");

@@ -309,22 +309,23 @@ impl TaskMap {
     }
 
     fn from_raw(text: &str) -> Result<Self, TaskMapError> {
-        let mut tasks: Vec<(u32, u64)> = Vec::new();
+        // By runs and not by tasks, so that a short text takes little memory.
+        let mut runs: Vec<(u32, u32, u64)> = Vec::new();
+        let mut count = 0;
         for (node, part) in (0u64..).zip(text.split(';')) {
             let ids: Idset =
                 if part.trim().is_empty() { Idset::new() } else { part.parse::<Idset>()? };
-            if tasks.len() as u64 + ids.len() as u64 > MAX || node > MAX {
+            count += ids.len() as u64;
+            if count > MAX || node > MAX {
                 return Err(TaskMapError::TooLarge);
             }
-            tasks.extend(ids.iter().map(|task| (task, node)));
+            runs.extend(ids.ranges().map(|run| (*run.start(), *run.end(), node)));
         }
-        tasks.sort_unstable();
-        check_ids(&tasks)?;
+        runs.sort_unstable();
+        check_ids(&runs)?;
         let mut map = Self::default();
-        for run in tasks.chunk_by(|(_, before), (_, node)| before == node) {
-            if let Some((_, node)) = run.first() {
-                map.push(*node, 1, run.len() as u64);
-            }
+        for (first, last, node) in runs {
+            map.push(node, 1, u64::from(last - first) + 1);
         }
         Ok(map)
     }
@@ -356,21 +357,18 @@ impl TaskMap {
     }
 }
 
-/// Checks that the sorted tasks are numbered from 0, each once.
-fn check_ids(tasks: &[(u32, u64)]) -> Result<(), TaskMapError> {
-    let ids: Idset = tasks.iter().map(|(task, _)| *task).collect();
-    let twice = tasks.windows(2).filter_map(|pair| match pair {
-        [(before, _), (task, _)] if before == task => Some(*task),
-        _ => None,
-    });
-    let twice: Idset = twice.collect();
-    let mut missing = Idset::new();
+/// Checks that the tasks of sorted runs are numbered from 0, each once.
+fn check_ids(runs: &[(u32, u32, u64)]) -> Result<(), TaskMapError> {
+    let (mut twice, mut missing) = (Idset::new(), Idset::new());
+    // The first task that no run before has.
     let mut next = 0;
-    for task in ids.iter() {
-        if task > next {
-            missing.insert_range(next..=task - 1);
+    for &(first, last, _) in runs {
+        if first > next {
+            missing.insert_range(next..=first - 1);
+        } else if first < next {
+            twice.insert_range(first..=last.min(next - 1));
         }
-        next = task.saturating_add(1);
+        next = next.max(last.saturating_add(1));
     }
     if !twice.is_empty() {
         return Err(TaskMapError::Twice(twice));
@@ -482,6 +480,44 @@ mod tests {
     }
 
     proptest! {
+        /// Each task is drawn a node, or two, or none.
+        #[test]
+        fn a_raw_map_has_each_task_once(
+            drawn in prop::collection::vec(prop::collection::btree_set(0..3usize, 0..=2), 1..12),
+            clean: bool,
+        ) {
+            let mut parts = vec![Idset::new(); 3];
+            let (mut twice, mut missing) = (Idset::new(), Idset::new());
+            let mut nodes = Vec::new();
+            for (task, drawn) in (0u32..).zip(&drawn) {
+                let of_task: Vec<usize> = match (clean, drawn.first()) {
+                    (true, first) => vec![first.copied().unwrap_or(0)],
+                    (false, _) => drawn.iter().copied().collect(),
+                };
+                match of_task[..] {
+                    [] => drop(missing.insert(task)),
+                    [_] => {}
+                    _ => drop(twice.insert(task)),
+                }
+                of_task.iter().for_each(|node| drop(parts[*node].insert(task)));
+                nodes.extend(of_task.first().map(|node| *node as u64));
+            }
+            // The tasks after the last one that has a node aren't missed.
+            let last = parts.iter().filter_map(Idset::last).max();
+            let missing = missing.intersection(&last.map_or(Idset::new(), |last| Idset::from(0..=last)));
+            let text = parts.iter().map(Idset::to_string).collect::<Vec<_>>().join(";");
+            match text.parse::<TaskMap>() {
+                Ok(map) => {
+                    prop_assert!(twice.is_empty() && missing.is_empty(), "{}", text);
+                    let read: Vec<u64> = (0..map.ntasks()).filter_map(|task| map.node_of(task)).collect();
+                    prop_assert_eq!(read, nodes, "{}", text);
+                }
+                Err(TaskMapError::Twice(ids)) => prop_assert_eq!(ids, twice, "{}", text),
+                Err(TaskMapError::Missing(ids)) => prop_assert_eq!(ids, missing, "{}", text),
+                Err(error) => prop_assert!(false, "{}: {}", text, error),
+            }
+        }
+
         #[test]
         fn all_forms_are_equivalent(
             blocks in prop::collection::vec((0u64..6, 1u64..4, 1u64..4, 1u64..4), 0..5)

@@ -9,6 +9,9 @@ use thiserror::Error;
 /// The maximum index, as in Slurm's largest arrays.
 const LARGEST: u32 = 4_000_000;
 
+/// The maximum number of indexes in a list, with those that it repeats.
+const MOST_LISTED: usize = 2 * Elements::MOST;
+
 /// The indexes of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::cli) struct Indexes {
@@ -43,7 +46,8 @@ impl Indexes {
             },
             None => (text, None),
         };
-        let mut all = Idset::new();
+        let mut runs = Vec::new();
+        let mut listed = 0;
         for part in list.split(',') {
             let wrong = || IndexError::NoIndex(part.to_owned());
             let number = |text: &str| text.parse::<u32>().map_err(|_| wrong());
@@ -62,18 +66,26 @@ impl Indexes {
             if last > LARGEST {
                 return Err(IndexError::TooLarge(last));
             }
-            match step {
-                1 => all.insert_range(first..=last),
-                step => {
-                    let step = usize::try_from(step).unwrap_or(usize::MAX);
-                    (first..=last).step_by(step).for_each(|index| {
-                        all.insert(index);
-                    });
-                }
-            }
-            if all.len() > Elements::MOST {
+            listed += (last - first) as usize / step as usize + 1;
+            if listed > MOST_LISTED {
                 return Err(IndexError::TooMany);
             }
+            match step {
+                1 => runs.push((first, last)),
+                step => {
+                    let step = usize::try_from(step).unwrap_or(usize::MAX);
+                    runs.extend((first..=last).step_by(step).map(|index| (index, index)));
+                }
+            }
+        }
+        // In ascending order, since in any other each one would move all those behind it.
+        runs.sort_unstable();
+        let mut all = Idset::new();
+        for (first, last) in runs {
+            all.insert_range(first..=last);
+        }
+        if all.len() > Elements::MOST {
+            return Err(IndexError::TooMany);
         }
         Ok(Self { all, at_once })
     }
@@ -100,6 +112,15 @@ mod tests {
         assert_eq!((parsed("0-3%2").at_once, parsed("0-3").at_once), (NonZeroU32::new(2), None));
         assert_eq!(all("5,1,1-2"), "1-2,5");
         assert_eq!(parsed("0-999999").all.len(), 1_000_000);
+    }
+
+    /// One by one, between those that are there already, they would take minutes.
+    #[test]
+    fn ranges_may_lie_between_each_other() {
+        let parsed = Indexes::parse("1-999999:2,0-999999:2").unwrap();
+        assert_eq!(parsed.all.to_string(), "0-999999");
+        let repeated = ["0-3999999"; 3].join(",");
+        assert_eq!(Indexes::parse(&repeated).err(), Some(IndexError::TooMany));
     }
 
     #[test]
