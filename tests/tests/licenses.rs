@@ -1,7 +1,7 @@
 //! `jobtap licenses` shows the licenses of the crates that are in the program. The text is in the repository, so that the
 //! program can be built without the sources of these crates at hand; `UPDATE_LICENSES=1` writes it again after a change of
 //! Cargo.lock.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

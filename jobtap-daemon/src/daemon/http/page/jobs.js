@@ -12,7 +12,11 @@ const elapsed = (job) => (job.began === undefined ? undefined : (job.ended ?? no
 /** What stands in the last column: what a job waits for, where it runs or ran, or what went wrong. */
 function place(job) {
   if (job.refused) return job.refused;
-  if (job.kind === "waiting" && job.dependencies?.length) return `${job.why ?? "dependency"}: ${job.dependencies.join(", ")}`;
+  if (job.kind === "waiting" && job.dependencies?.length) {
+    // `begin-time=1795721465` has the word already.
+    const has = job.dependencies[0].startsWith(job.why ?? "");
+    return `${has ? "" : `${job.why}: `}${job.dependencies.join(", ")}`;
+  }
   if (job.kind === "waiting" || job.kind === "pending") return waitsFor(job.why);
   const failure = job.exception_occurred ? [job.exception_type, job.exception_note].filter(Boolean).join(": ") : "";
   return [job.nodelist, failure].filter(Boolean).join(" · ");

@@ -234,7 +234,7 @@ fn contextual_info_shows_pending_reason_or_hosts() {
 #[test]
 fn what_a_job_waits_for_is_a_word() {
     let waits = active(8, json!({"why": "order"}));
-    assert_eq!(show_with_header("{why}", &[waits.clone()]), ["WHY", "order"]);
+    assert_eq!(show_with_header("{why}", std::slice::from_ref(&waits)), ["WHY", "order"]);
     assert_eq!(show("{why}|{name}", active(16, json!({}))), "|a");
     let display = display_context();
     assert_eq!(JobRow::from_json(waits, &display).unwrap().to_json()["why"], "order");
