@@ -51,6 +51,11 @@ const PASSING: [Signal; 8] = [
     Signal::WINCH,
 ];
 
+/// Whether this signal also removes a process that waits to be started.
+pub(crate) fn ends_processes(signum: i32) -> bool {
+    PASSING.iter().all(|passing| passing.as_raw() != signum)
+}
+
 /// Runs processes. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Processes {

@@ -554,9 +554,10 @@ impl Hub {
             }
             ProcessCommand::KillAll => {
                 for node in self.nodes.values_mut() {
-                    let lines = node.processes.command(plugin, ProcessCommand::KillAll);
                     // A node that is away is told when it is back.
-                    lines.into_iter().filter(|_| node.is_ready()).for_each(|line| node.send(line));
+                    let is_there = node.is_ready();
+                    let lines = node.processes.command(plugin, ProcessCommand::KillAll, is_there);
+                    lines.into_iter().for_each(|line| node.send(line));
                 }
                 return;
             }
@@ -566,11 +567,9 @@ impl Hub {
                 refuse(command, &format!("rank {} ({}) is lost", node.info.rank, node.info.host));
             }
             Some(node) => {
-                for line in node.processes.command(plugin, command) {
-                    if node.is_ready() {
-                        node.send(line);
-                    }
-                }
+                let is_there = node.is_ready();
+                let lines = node.processes.command(plugin, command, is_there);
+                lines.into_iter().for_each(|line| node.send(line));
             }
             None => refuse(command, "there is no such node"),
         }

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::wire::{ToNode, node_line};
 use crate::clock;
 use crate::exec::data::{decode_data, encode_data};
+use crate::processes::ends_processes;
 
 /// The number from which a manager counts the processes on its nodes. Nodes outlive their manager, and may still have a
 /// process of the last one: with its number, they would take a process of this one for known, and report the other's end.
@@ -98,6 +99,8 @@ struct Running {
     program: String,
     /// Until the node has confirmed it.
     order: Option<Order>,
+    /// Whether the node may have got the order.
+    is_sent: bool,
     /// The last signal, which is sent again to a node that was away.
     signal: Option<i32>,
     lines: Option<LineSink>,
@@ -111,8 +114,23 @@ impl Running {
 }
 
 impl Ordered {
-    /// Carries out a command, and returns the line for the node.
-    pub(super) fn command(&mut self, plugin: PluginKey, command: ProcessCommand) -> Vec<Vec<u8>> {
+    /// Carries out a command, and returns the lines for the node, which are sent if it `is_there`.
+    pub(super) fn command(
+        &mut self,
+        plugin: PluginKey,
+        command: ProcessCommand,
+        is_there: bool,
+    ) -> Vec<Vec<u8>> {
+        let lines = self.lines(plugin, command, is_there);
+        if is_there { lines } else { Vec::new() }
+    }
+
+    fn lines(
+        &mut self,
+        plugin: PluginKey,
+        command: ProcessCommand,
+        is_there: bool,
+    ) -> Vec<Vec<u8>> {
         match command {
             ProcessCommand::Run { key: ProcessKey(key), process, lines, answer } => {
                 let Process { program, args, env, cwd, stdin, rank: _ } = process;
@@ -121,12 +139,22 @@ impl Ordered {
                 let order = Order { program, args, env, cwd, stdin, lines: wants };
                 let line = node_line(&ToNode::Run { key, order: order.clone() });
                 let order = Some(order);
-                let running = Running { plugin, program: name, order, signal: None, lines, answer };
+                let (program, is_sent) = (name, is_there);
+                let running =
+                    Running { plugin, program, order, is_sent, signal: None, lines, answer };
                 self.all.insert(key, running);
                 vec![line]
             }
             ProcessCommand::Signal { key: ProcessKey(key), signum } => {
                 let Some(running) = self.all.get_mut(&key) else { return Vec::new() };
+                if !running.is_sent && ends_processes(signum) {
+                    // It hasn't begun, and never will: its job may be over when the node is back.
+                    if let Some(running) = self.all.remove(&key) {
+                        let status = WaitStatus::from_signal(signum);
+                        running.answer.send(Ok(ProcessEnd::new(status)));
+                    }
+                    return Vec::new();
+                }
                 running.signal = Some(signum);
                 vec![node_line(&ToNode::SignalProcess { key, signum })]
             }
@@ -143,7 +171,8 @@ impl Ordered {
     }
 
     /// What a node that has joined again needs to know.
-    pub(super) fn resume(&self) -> Vec<Vec<u8>> {
+    pub(super) fn resume(&mut self) -> Vec<Vec<u8>> {
+        self.all.values_mut().for_each(|running| running.is_sent = true);
         let unconfirmed = self.all.iter().filter_map(|(key, running)| {
             let order = running.order.clone()?;
             Some(node_line(&ToNode::Run { key: *key, order }))

@@ -742,6 +742,32 @@ async fn a_cut_neither_loses_a_process_nor_runs_it_twice() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_process_that_is_ended_before_its_node_is_back_never_begins() {
+    let (bench, mut nodes) = Bench::with_nodes(2).await;
+    let of_end = ended(2, 6);
+    drop(nodes.pop());
+    settle().await;
+    let (ended, waits) = (run_process(&bench, 5), run_process(&bench, 6));
+    for (key, signum) in [(5, 9), (6, 18)] {
+        let signal = ProcessCommand::Signal { key: ProcessKey(key), signum };
+        bench.requests.send(Request::Process(PluginKey(3), signal)).ok().unwrap();
+    }
+    assert_eq!(ended.await.unwrap().status, WaitStatus::from_signal(9));
+    let mut node = Node::connect(&bench, VERSION, info(1)).await;
+    assert_eq!(node.next_node().await, Some(ToNode::Welcome));
+    let _ = (node.next_request().await, node.next_request().await);
+    node.say(&ShepherdMessage::List { jobs: Vec::new() }).await;
+    assert_eq!(node.next_node().await, Some(ToNode::Processes { seen: 0, keys: vec![1006] }));
+    assert!(matches!(node.next_node().await, Some(ToNode::Run { key: 1006, .. })));
+    let passing = ToNode::SignalProcess { key: 1006, signum: 18 };
+    assert_eq!(node.next_node().await, Some(passing));
+    for line in [started(1, 6), of_end] {
+        node.send(&line).await;
+    }
+    assert!(waits.await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_process_on_a_lost_node_has_failed_by_that_reason() {
     let (bench, mut nodes) = Bench::with_nodes(2).await;
     let running = run_process(&bench, 5);
