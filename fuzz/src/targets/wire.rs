@@ -41,7 +41,10 @@ pub(super) fn header(bytes: &[u8]) {
 pub(super) fn response(bytes: &[u8]) {
     let id = id_of_response(bytes);
     let Ok(response) = decode::<Response>(bytes) else { return };
-    assert_eq!(id, Some(response.id));
+    // The fields in a list are read, too, which no manager writes.
+    if bytes.trim_ascii_start().starts_with(b"{") {
+        assert_eq!(id, Some(response.id));
+    }
     let line = response.encode();
     assert_eq!(line.matches('\n').count(), 1, "{line:?}");
     assert_eq!(decode(line.as_bytes()).ok(), Some(response), "{line}");

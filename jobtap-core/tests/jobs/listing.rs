@@ -158,6 +158,10 @@ fn a_malformed_constraint_is_refused_with_what_is_wrong() {
     ] {
         assert_eq!(jobs.refused(json!({ "constraint": constraint })), text);
     }
+    // All lists of a constraint together may have 65,536 hosts that take memory of their own.
+    let lists = vec![json!({"hostlist": ["n[1-1024]x"]}); 65];
+    let text = jobs.refused(json!({"constraint": {"or": lists}}));
+    assert!(text.starts_with("invalid hostlist 'n[1-1024]x'"), "{text}");
     let text = jobs.refused(json!({"constraint": {"hostlist": ["n["]}}));
     assert!(text.starts_with("invalid hostlist 'n['"), "{text}");
 }

@@ -36,6 +36,10 @@ impl Hostlist {
     /// The maximum number of items in one bracket of the text form (RFC 29).
     pub const MAX_ITEMS: usize = 10_240;
 
+    /// The maximum number of hosts that ranges may name which have text after their numbers, as in `n[1-9]-ib`: each of
+    /// them takes memory of its own.
+    pub const MAX_APART: usize = 65_536;
+
     /// The empty list.
     #[must_use]
     pub const fn new() -> Self {
@@ -268,7 +272,17 @@ impl FromStr for Hostlist {
 
     /// Items are separated by commas, blanks or tabs; empty items are ignored.
     fn from_str(text: &str) -> Result<Self, HostlistError> {
-        let mut reader = Reader { hosts: Self::new(), written_out: 0 };
+        let mut apart = Self::MAX_APART;
+        Self::parse_within(text, &mut apart)
+    }
+}
+
+impl Hostlist {
+    /// Parses a list that may have so many hosts that are [apart](Self::MAX_APART), and subtracts those that it has.
+    /// What reads many lists of one request counts them together.
+    #[doc(hidden)]
+    pub fn parse_within(text: &str, apart: &mut usize) -> Result<Self, HostlistError> {
+        let mut reader = Reader { hosts: Self::new(), apart };
         let mut rest = text;
         loop {
             rest = rest.trim_start_matches(is_separator);
@@ -291,13 +305,13 @@ fn is_separator(c: char) -> bool {
     matches!(c, ',' | ' ' | '\t')
 }
 
-struct Reader {
+struct Reader<'a> {
     hosts: Hostlist,
-    /// Number of hosts so far that could not be stored as a range.
-    written_out: u64,
+    /// Number of further hosts that may not be stored as a range.
+    apart: &'a mut usize,
 }
 
-impl Reader {
+impl Reader<'_> {
     fn item(&mut self, item: &str) -> Result<(), HostlistError> {
         let brackets = || HostlistError::Brackets(item.to_owned());
         let Some((prefix, rest)) = item.split_once('[') else {
@@ -369,9 +383,11 @@ impl Reader {
         suffix: &str,
     ) -> Result<(), HostlistError> {
         let Numbers { first, last, width } = numbers;
-        self.written_out += last - first + 1;
-        if self.written_out > Hostlist::MAX_RANGE || width > MAX_WIDTH {
-            return Err(HostlistError::TooLarge(item.to_owned()));
+        let too_large = || HostlistError::TooLarge(item.to_owned());
+        let count = usize::try_from(last - first + 1).unwrap_or(usize::MAX);
+        *self.apart = self.apart.checked_sub(count).ok_or_else(too_large)?;
+        if width > MAX_WIDTH {
+            return Err(too_large());
         }
         for number in first..=last {
             let name = format!("{prefix}{number:0width$}{suffix}");
@@ -408,6 +424,21 @@ mod tests {
 
     fn list(text: &str) -> Hostlist {
         text.parse().unwrap()
+    }
+
+    /// Thirteen bytes would take a hundred megabytes.
+    #[test]
+    fn hosts_that_take_memory_of_their_own_are_bounded() {
+        assert_eq!(list("n[1-65536]x").len(), Hostlist::MAX_APART);
+        assert_eq!(list("n[0-1048575]").len(), 1_048_576);
+        for text in ["n[0-65536]x", "n[1-65536]x,m[1-1]x", "n9999999999999999[0-65536]"] {
+            let refused = text.parse::<Hostlist>();
+            assert!(matches!(refused, Err(HostlistError::TooLarge(_))), "{text}: {refused:?}");
+        }
+        let mut apart = 5;
+        assert!(Hostlist::parse_within("a[1-3]x,b,c[1-100]", &mut apart).is_ok());
+        assert_eq!(apart, 2);
+        assert!(Hostlist::parse_within("a[1-3]x", &mut apart).is_err());
     }
 
     #[test]

@@ -52,7 +52,7 @@ impl Selection {
         let constraint = match payload.get("constraint") {
             None | Some(Value::Null) => None,
             Some(Value::Object(table)) if table.is_empty() => None,
-            Some(value) => Some(Constraint::read(value, &mut 0)?),
+            Some(value) => Some(Constraint::read(value, &mut Read::default())?),
         };
         let since = payload.get("since").and_then(Value::as_f64).unwrap_or(0.0);
         let max = payload.get("max_entries").and_then(Value::as_i64).unwrap_or(1000);
@@ -91,9 +91,23 @@ impl Selection {
     }
 }
 
+/// What has been read of a constraint.
+struct Read {
+    /// The operators and values.
+    terms: usize,
+    /// The number of hosts that its lists may still have [apart](Hostlist::MAX_APART).
+    apart: usize,
+}
+
+impl Default for Read {
+    fn default() -> Self {
+        Self { terms: 0, apart: Hostlist::MAX_APART }
+    }
+}
+
 impl Constraint {
-    /// Reads a constraint. `terms` counts the operators and values of the whole constraint.
-    fn read(value: &Value, terms: &mut usize) -> Result<Self, RequestError> {
+    /// Reads a constraint, a part of the one of which `read` is known.
+    fn read(value: &Value, read: &mut Read) -> Result<Self, RequestError> {
         let table = value.as_object().ok_or_else(|| invalid("constraint must be JSON object"))?;
         let mut entries = table.iter();
         let (Some((operator, values)), None) = (entries.next(), entries.next()) else {
@@ -102,12 +116,12 @@ impl Constraint {
         let values = values
             .as_array()
             .ok_or_else(|| invalid(format!("{operator} operator value must be an array")))?;
-        *terms += 1 + values.len();
-        if *terms > MAX_TERMS {
+        read.terms += 1 + values.len();
+        if read.terms > MAX_TERMS {
             return Err(invalid(format!("constraint has more than {MAX_TERMS} terms")));
         }
         let mut inner =
-            || values.iter().map(|value| Self::read(value, terms)).collect::<Result<_, _>>();
+            || values.iter().map(|value| Self::read(value, read)).collect::<Result<_, _>>();
         match &**operator {
             "and" => Ok(Self::All(inner()?)),
             "or" => Ok(Self::Any(inner()?)),
@@ -117,7 +131,7 @@ impl Constraint {
             "queue" => Ok(Self::Queue(strings(operator, values)?)),
             "states" | "results" => status(values, operator == "results"),
             "ranks" => ranks(operator, values),
-            "hostlist" => hosts(operator, values),
+            "hostlist" => hosts(operator, values, &mut read.apart),
             time if time.starts_with("t_") => comparisons(time, &strings(operator, values)?),
             other => Err(invalid(format!("unknown constraint operator: {other}"))),
         }
@@ -234,10 +248,10 @@ fn ranks(operator: &str, values: &[Value]) -> Result<Constraint, RequestError> {
     Ok(Constraint::Ranks(ranks))
 }
 
-fn hosts(operator: &str, values: &[Value]) -> Result<Constraint, RequestError> {
+fn hosts(operator: &str, values: &[Value], apart: &mut usize) -> Result<Constraint, RequestError> {
     let text = strings(operator, values)?.join(",");
-    let hosts =
-        text.parse().map_err(|error| invalid(format!("invalid hostlist '{text}': {error}")))?;
+    let hosts = Hostlist::parse_within(&text, apart)
+        .map_err(|error| invalid(format!("invalid hostlist '{text}': {error}")))?;
     Ok(Constraint::Hosts(hosts))
 }
 

@@ -4,6 +4,7 @@
 //! Negation binds tightest, then `and`, then `or`.
 
 use super::{Constraint, ConstraintFault, Property, QueryError};
+use crate::resource::Hostlist;
 use std::iter::{Enumerate, Peekable};
 use std::str::Chars;
 use std::vec::IntoIter;
@@ -71,7 +72,8 @@ fn of_term(term: &Term) -> Result<Constraint, ConstraintFault> {
         return names.map(Constraint::Properties);
     }
     // Commas separate properties, but belong to the operand in host lists and id sets.
-    super::value::operands(operator, &serde_json::json!([operand]))
+    let mut apart = Hostlist::MAX_APART;
+    super::value::operands(operator, &serde_json::json!([operand]), &mut apart)
 }
 
 /// A piece of a query and where it begins, in characters from 0.

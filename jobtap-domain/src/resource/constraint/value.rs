@@ -12,7 +12,7 @@ impl Constraint {
     /// [`ConstraintError`] names the place and what is wrong there. A constraint that is nested deeper
     /// than [`Constraint::MAX_DEPTH`] or has more than [`Constraint::MAX_TERMS`] terms is refused.
     pub fn from_value(value: &Value) -> Result<Self, ConstraintError> {
-        Reader { path: String::new(), terms: 0 }.constraint(value, 0)
+        Reader { path: String::new(), terms: 0, apart: Hostlist::MAX_APART }.constraint(value, 0)
     }
 
     /// The JSON form, with host lists and id sets in their shortest form.
@@ -44,6 +44,8 @@ struct Reader {
     path: String,
     /// Number of terms that have been read.
     terms: usize,
+    /// Number of hosts that the lists may still have [apart](Hostlist::MAX_APART).
+    apart: usize,
 }
 
 impl Reader {
@@ -64,7 +66,10 @@ impl Reader {
             "and" => self.inner("and", value, depth).map(Constraint::And),
             "or" => self.inner("or", value, depth).map(Constraint::Or),
             "not" => self.inner("not", value, depth).map(Constraint::Not),
-            _ => operands(operator, value).map_err(|fault| self.refuse(fault)),
+            _ => {
+                let read = operands(operator, value, &mut self.apart);
+                read.map_err(|fault| self.refuse(fault))
+            }
         }
     }
 
@@ -96,8 +101,13 @@ impl Reader {
     }
 }
 
-/// Reads a constraint whose operands are strings: all but `and`, `or` and `not`.
-pub(super) fn operands(operator: &str, value: &Value) -> Result<Constraint, ConstraintFault> {
+/// Reads a constraint whose operands are strings: all but `and`, `or` and `not`. `apart` is for
+/// [`Hostlist::parse_within`].
+pub(super) fn operands(
+    operator: &str,
+    value: &Value,
+    apart: &mut usize,
+) -> Result<Constraint, ConstraintFault> {
     match operator {
         "properties" => {
             let parse = |text: &str| text.parse::<Property>();
@@ -105,7 +115,7 @@ pub(super) fn operands(operator: &str, value: &Value) -> Result<Constraint, Cons
         }
         "hostlist" => {
             let parse = |text: &str| {
-                text.parse::<Hostlist>().map_err(|source| ConstraintFault::Hostlist {
+                Hostlist::parse_within(text, apart).map_err(|source| ConstraintFault::Hostlist {
                     text: text.to_owned(),
                     operands: value.to_string(),
                     source,
@@ -131,11 +141,11 @@ fn each<T>(
     operator: &'static str,
     what: &'static str,
     value: &Value,
-    parse: impl Fn(&str) -> Result<T, ConstraintFault>,
+    mut parse: impl FnMut(&str) -> Result<T, ConstraintFault>,
 ) -> Result<Vec<T>, ConstraintFault> {
     let items = value.as_array().ok_or(ConstraintFault::Operands(operator))?;
-    let text = |item: &Value| parse(item.as_str().ok_or(ConstraintFault::Operand(what))?);
-    items.iter().map(text).collect()
+    let mut text = |item: &Value| parse(item.as_str().ok_or(ConstraintFault::Operand(what))?);
+    items.iter().map(&mut text).collect()
 }
 
 #[cfg(test)]
@@ -195,6 +205,14 @@ mod tests {
         // The terms of all levels count together.
         let many = json!({"and": vec![names(99); 50]});
         assert!(refused(many).ends_with("constraint has more than 4096 terms"));
+    }
+
+    /// Four thousand lists of a few bytes each would fill the manager's memory.
+    #[test]
+    fn hosts_that_take_memory_of_their_own_count_together() {
+        let lists = |count| json!({"not": [{"hostlist": vec!["n[1-1024]x"; count]}, {"hostlist": ["m[1-1024]x"]}]});
+        assert!(Constraint::from_value(&lists(63)).is_ok());
+        assert!(refused(lists(64)).contains("invalid hostlist 'm[1-1024]x'"));
     }
 
     /// JSON that resembles a constraint and may have mistakes.
