@@ -426,7 +426,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// 13 bytes would take 84 MB.
+    /// Thirteen bytes would take a hundred megabytes.
     #[test]
     fn hosts_that_take_memory_of_their_own_are_bounded() {
         assert_eq!(list("n[1-65536]x").len(), Hostlist::MAX_APART);

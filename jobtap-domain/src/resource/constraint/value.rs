@@ -207,7 +207,7 @@ mod tests {
         assert!(refused(many).ends_with("constraint has more than 4096 terms"));
     }
 
-    /// Four thousand lists of 13 bytes would take 340 GB of the manager's memory.
+    /// Four thousand lists of a few bytes each would fill the manager's memory.
     #[test]
     fn hosts_that_take_memory_of_their_own_count_together() {
         let lists = |count| json!({"not": [{"hostlist": vec!["n[1-1024]x"; count]}, {"hostlist": ["m[1-1024]x"]}]});
