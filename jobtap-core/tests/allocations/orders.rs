@@ -119,6 +119,7 @@ fn a_job_says_what_it_waits_for() {
     m.hold_orders();
     let job = m.submit(job()).unwrap();
     assert_eq!(m.why(job)[0], "it needs an allocation of small");
+    assert_eq!(m.waits_for(job), Some("allocation"));
     m.advance(1.0);
     assert_eq!(m.why(job)[0], "it needs an allocation of small: 1 is being asked for");
     m.answer_orders();

@@ -293,6 +293,8 @@ fn to_cancel_all_jobs_cancels_elements_that_are_no_jobs_yet() {
 fn a_held_array_waits_for_its_urgency() {
     let mut m = cores(2).start();
     let id = m.submit(array("0-9").urgency(0).run_for(1.0)).unwrap();
+    assert_eq!(m.waits_for(id), Some("held"));
+    assert_eq!(m.why(id)[0], "its elements are held: their urgency is 0 (jobtap job urgency)");
     m.advance(100.0);
     assert_eq!((running(&m, id), text(&m, id, "waiting")), (0, "1-9".to_owned()));
     m.urgency(id, 16).unwrap();
