@@ -13,6 +13,7 @@ mod common;
 use common::{inputs, number};
 
 /// Whether what must hold holds for this input. Says which it is if not.
+#[allow(clippy::print_stderr)]
 fn holds(target: &Target, input: &[u8]) -> bool {
     let run = catch_unwind(AssertUnwindSafe(|| (target.run)(input)));
     if run.is_err() {

@@ -32,7 +32,7 @@ pub(super) fn hostlist(bytes: &[u8]) {
     json::<Hostlist>(bytes);
     let Some(text) = text(bytes) else { return };
     let Some(hosts) = parsed::<Hostlist>(text) else { return };
-    assert_eq!((hosts.nth(0), hosts.is_empty()), (hosts.first(), hosts.len() == 0));
+    assert_eq!((hosts.nth(0).is_none(), hosts.nth(0)), (hosts.is_empty(), hosts.first()));
     assert_eq!(hosts.len().checked_sub(1).and_then(|last| hosts.nth(last)), hosts.last());
     let mut same = Hostlist::default();
     for (index, name) in hosts.iter().enumerate().take(SOME) {

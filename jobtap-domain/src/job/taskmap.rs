@@ -495,11 +495,11 @@ mod tests {
                     (false, _) => drawn.iter().copied().collect(),
                 };
                 match of_task[..] {
-                    [] => drop(missing.insert(task)),
+                    [] => missing.insert_range(task..=task),
                     [_] => {}
-                    _ => drop(twice.insert(task)),
+                    _ => twice.insert_range(task..=task),
                 }
-                of_task.iter().for_each(|node| drop(parts[*node].insert(task)));
+                of_task.iter().for_each(|node| parts[*node].insert_range(task..=task));
                 nodes.extend(of_task.first().map(|node| *node as u64));
             }
             // The tasks after the last one that has a node aren't missed.
