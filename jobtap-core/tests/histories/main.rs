@@ -3,6 +3,7 @@
 //! `PROPTEST_CASES` sets their number.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, missing_docs)]
 
+mod arrays;
 mod cluster;
 #[path = "../common/mod.rs"]
 mod common;
