@@ -1,8 +1,8 @@
 //! The public API of the SDK as a text in the repository, so that a change of it shows in review.
 //!
 //! The text is made from the sources: each `pub` item, without its body and its documentation. The workspace's lint
-//! `unreachable_pub` makes sure that an item is `pub` only if others can reach it. What macros make isn't in it; the table
-//! of topics, from which the types of the topics are made, is.
+//! `unreachable_pub` makes sure that an item is `pub` only if others can reach it. What macros make isn't in it. The table
+//! of topics is in it: macros make the types of the topics from that table.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
 use std::collections::BTreeSet;

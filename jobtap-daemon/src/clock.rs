@@ -27,7 +27,7 @@ thread_local! {
     static PLAYED: RefCell<Option<Played>> = const { RefCell::new(None) };
 }
 
-/// Clocks of a system that is played, on one thread: whoever drives all parts of a manager on it decides what time it is.
+/// Clocks of a simulated system that runs on one thread. What drives the parts of its manager also sets the time.
 struct Played {
     system: u64,
     monotonic: Instant,

@@ -73,7 +73,7 @@ struct AskedArray {
 #[derive(Debug, Clone)]
 pub(crate) enum Act {
     Submit(Asked),
-    /// An array of this many elements, of which so many may be active at once.
+    /// An array: the number of its elements, and how many of them may be active at once.
     Array(Asked, u32, Option<u32>),
     /// An exception on the elements of an array from one index to another.
     RaiseElements(usize, u32, u32, i64),

@@ -140,7 +140,7 @@ pub(super) struct Own {
     pub(super) program: String,
     /// The manager's address, as in the environment of tasks.
     pub(super) uri: String,
-    /// The number from which processes of plugins are counted.
+    /// The number of the first process of a plugin.
     pub(super) first_process: u64,
 }
 

@@ -29,7 +29,7 @@ use crate::exec::protocol::{ShepherdMessage, ShepherdRequest, decode_request, en
 use crate::exec::{ExecutorReport, HeldJob, JobCommand, NodeChange, NodeTasks, StartJob};
 
 const ID: JobId = JobId::new(7);
-/// The number from which the processes of plugins are counted.
+/// The number of the first process of a plugin.
 const FIRST: u64 = 1000;
 const GRACE: Duration = Duration::from_secs(30);
 
