@@ -15,15 +15,16 @@ async fn on_each(
     what: &str,
     ranks: &Idset,
     remote: &Remote<OnNodes>,
-) -> Result<(), String> {
+) -> Result<(), PrologFailed> {
     if job.jobspec.attribute(ASKED).is_none() {
         return Ok(());
     }
     for rank in ranks.iter().filter(|rank| *rank != 0) {
         let process = Process::new(what).arg(job.id.as_u64().to_string()).on_rank(rank);
-        let end = remote.run_process(process).await.map_err(|error| error.to_string())?;
+        let end = remote.run_process(process).await;
+        let end = end.map_err(|error| PrologFailed::new(error.to_string()))?;
         if !end.status.is_success() {
-            return Err(format!("{what} on rank {rank}: {:?}", end.status));
+            return Err(PrologFailed::new(format!("{what} on rank {rank}: {:?}", end.status)));
         }
     }
     Ok(())
@@ -37,6 +38,6 @@ impl OnNodes {
         r: ResourceSet,
         remote: Remote<Self>,
     ) -> Result<(), PrologFailed> {
-        on_each(&job, "prolog", &r.ranks(), &remote).await.map_err(PrologFailed::new)
+        on_each(&job, "prolog", &r.ranks(), &remote).await
     }
 }

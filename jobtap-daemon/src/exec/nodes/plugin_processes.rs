@@ -17,8 +17,9 @@ use crate::clock;
 use crate::exec::data::{decode_data, encode_data};
 use crate::processes::ends_processes;
 
-/// The number of the first process of a plugin that a manager starts on its nodes; the next ones count up. Nodes outlive their manager, and may still have a
-/// process of the last one: with its number, they would take a process of this one for known, and report the other's end.
+/// The number of the first process of a plugin that a manager starts on its nodes; the next ones count up. Nodes outlive
+/// their manager, and may still have a process of the last one: with its number, they would take a process of this one for
+/// known, and report the other's end.
 ///
 /// It grows by a million each millisecond, which is more than the processes that any manager starts.
 pub(super) fn first_number() -> u64 {
