@@ -295,11 +295,15 @@ fn a_signal_reaches_what_a_task_left_in_its_group() {
 
 #[test]
 fn the_last_manager_of_a_temporary_instance_acknowledges_nothing() {
-    let site = Site::new();
-    let manager = site.manager();
-    let ready = site.fifo("ready");
-    manager.executor.start(site.job(1, 1, "echo >ready; exec sleep 600"));
-    fs::read(ready).unwrap();
-    // Shorter than the shepherd's wait for acknowledgements.
-    assert!(manager.executor.shut_down(Duration::from_secs(3)), "the shepherd hasn't ended");
+    let ends_at_once = || {
+        let site = Site::new();
+        let manager = site.manager();
+        let ready = site.fifo("ready");
+        manager.executor.start(site.job(1, 1, "echo >ready; exec sleep 600"));
+        fs::read(ready).unwrap();
+        // Shorter than the shepherd's wait for acknowledgements.
+        manager.executor.shut_down(Duration::from_secs(4))
+    };
+    // A busy machine may make one of them slow, but a shepherd that waits is never in time.
+    assert!((0..8).any(|_| ends_at_once()), "the shepherd hasn't ended");
 }

@@ -90,8 +90,9 @@ fn packed(pack: &Path) -> Vec<String> {
 fn what_a_long_job_prints_is_soon_in_its_pack() {
     let site = Site::new();
     let manager = site.manager();
-    let fifo = site.fifo("fifo");
-    let script = "echo one; read go <fifo; echo two; read go <fifo; echo three";
+    // One for each line: in one that the test still has open, the job would find the end of the last line.
+    let [two, three] = ["two", "three"].map(|name| site.fifo(name));
+    let script = "echo one; read go <two; echo two; read go <three; echo three";
     let shell_options = json!({"output": {"stdout": {"type": "pack", "path": "pack"}}});
     let nodes = vec![NodeTasks { rank: 3, ntasks: 1 }];
     let job = StartJob { shell_options, nodes, ..site.job(1, 1, script) };
@@ -99,9 +100,9 @@ fn what_a_long_job_prints_is_soon_in_its_pack() {
     // By the rank of the node.
     let pack = site.path("pack.3");
     wait_for("the first line is there", || packed(&pack) == ["one\n"]);
-    fs::write(&fifo, "go\n").unwrap();
+    fs::write(&two, "go\n").unwrap();
     wait_for("the second line is there", || packed(&pack) == ["one\n", "two\n"]);
-    fs::write(&fifo, "go\n").unwrap();
+    fs::write(&three, "go\n").unwrap();
     let whole = ["one\n", "two\n", "three\n"];
     wait_for("the third line is there", || packed(&pack) == whole);
     assert!(!site.path("pack").exists());
