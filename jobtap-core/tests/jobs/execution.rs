@@ -204,6 +204,19 @@ fn a_job_that_ended_while_the_manager_was_down_has_its_own_end() {
 }
 
 #[test]
+fn the_end_of_a_job_is_not_later_than_now_where_the_clock_is_ahead() {
+    let mut m = manager().start();
+    let id = m.submit(TestJob::new()).unwrap();
+    down_for(&mut m, 10.0, |_| ());
+    let entry = EventEntry::new(m.now() + 3600.0, "complete", None);
+    m.report(ExecEvent::Log { id, entry });
+    m.report(ExecEvent::Finished { id, status: 0 });
+    m.report(ExecEvent::Released { id });
+    let job = m.job(id);
+    assert!(job.t_cleanup().unwrap() < m.now() + 0.001);
+}
+
+#[test]
 fn a_job_that_ran_on_past_its_end_while_the_manager_was_down_has_timed_out() {
     let mut m = manager().start();
     let id = m.submit(TestJob::new().duration(6.0)).unwrap();

@@ -22,7 +22,7 @@ use super::prefill;
 use super::timers::Timers;
 use super::turn::Turn;
 use crate::eventlog::{Event, EventEntry, Name, Raised};
-use crate::job::{JobId, Reach, Signal, State};
+use crate::job::{JobId, Reach, Signal, State, Timestamp};
 use crate::resource::Idset;
 
 /// The key of the output of a job's tasks (RFC 24).
@@ -136,7 +136,7 @@ pub(super) fn handle_report(
         ExecEvent::Recalled { id } => prefill::take_back(turn, jobs, alloc, id),
         ExecEvent::Log { id, entry } => {
             if is_executing(jobs, id) {
-                note_completion(jobs, id, &entry);
+                note_completion(jobs, id, &entry, turn.clock.now);
                 jobs.append(&mut turn.effects, id, JobLog::Exec, entry);
             }
         }
@@ -271,11 +271,13 @@ fn raise(turn: &mut Turn, jobs: &mut Jobs, id: JobId, exception: &RaisedExceptio
 /// The wait status of a task that exited with status 1.
 const EXITED_WITH_1: i32 = 1 << 8;
 
-/// Remembers when a job that finished while no manager ran did so, for its `finish` event.
-fn note_completion(jobs: &mut Jobs, id: JobId, entry: &EventEntry) {
+/// Remembers when a job that finished while no manager ran did so, for its `finish` event. A time that is still to come is
+/// that of a clock that is ahead: all later events would have to be later than it.
+fn note_completion(jobs: &mut Jobs, id: JobId, entry: &EventEntry, now: Timestamp) {
     if let Some(record) = jobs.get_mut(id)
         && record.execution.reattach == Reattach::CatchingUp
         && entry.name == "complete"
+        && entry.timestamp < now
     {
         record.execution.completed = entry.timestamp.into();
     }
