@@ -27,6 +27,9 @@ pub struct Violation {
     pub text: String,
 }
 
+/// How much later than its end a job is told that its time is up, in seconds.
+const MOMENT: f64 = 2.0;
+
 /// Fails with a violation unless `holds`.
 fn need(holds: bool, rule: &'static str, text: impl FnOnce() -> String) -> Result<(), Violation> {
     if holds { Ok(()) } else { Err(Violation { rule, text: text() }) }
@@ -45,6 +48,8 @@ pub struct Truth {
     pub user: u64,
     /// What it has, as long as it has it.
     holds: Option<ResourceSet>,
+    /// When its time is up, in seconds since 1970.
+    expires: Option<f64>,
     /// Whether its submission was acknowledged.
     acknowledged: bool,
     /// Whether its removal was asked for.
@@ -149,6 +154,7 @@ impl Oracle {
             })?;
             let value: Value = serde_json::from_slice(&text).map_err(|error| unreadable(&error))?;
             let set = ResourceSet::from_value(&value).map_err(|error| unreadable(&error))?;
+            truth.expires = truth.expiration(&value);
             truth.holds = Some(set.without_ranks(&model.given_back));
         }
         Ok(())
@@ -203,6 +209,22 @@ impl Oracle {
         })?;
         let allocated = truth.holds.as_ref().is_none_or(|set| set.ranks().contains(*rank));
         need(allocated, "start", || format!("{} has no rank {rank}", job.id))
+    }
+
+    /// Looks at a job of which processes run, at this time in seconds since 1970. After its time, it was told to end a
+    /// moment later.
+    ///
+    /// # Errors
+    /// A promise is broken.
+    pub fn in_time(&mut self, id: u64, now: f64) -> Result<(), Violation> {
+        self.count("limit");
+        let Some(truth) = self.jobs.get(&id) else { return Ok(()) };
+        let is_over = truth.expires.is_some_and(|expires| now > expires + MOMENT);
+        need(
+            !is_over || truth.events.iter().any(|event| &*event.name == "exception"),
+            "limit",
+            || format!("{} runs on at {now}\n{}", JobId::new(id), truth.log),
+        )
     }
 
     /// Looks at a response.
@@ -403,6 +425,14 @@ impl Oracle {
 }
 
 impl Truth {
+    /// When its time is up, by the resources that it was given and what was changed since.
+    fn expiration(&self, resources: &Value) -> Option<f64> {
+        let updates = self.events.iter().filter(|event| &*event.name == "resource-update");
+        let updated = updates.filter_map(|event| event.context.as_ref()?.get("expiration")).last();
+        let given = resources.pointer("/execution/expiration");
+        updated.or(given)?.as_f64().filter(|expires| *expires > 0.0)
+    }
+
     /// The names of its events.
     #[must_use]
     pub fn shown(&self) -> String {

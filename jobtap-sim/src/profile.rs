@@ -57,6 +57,10 @@ pub struct Profile {
     pub private: bool,
     /// Whether a plugin limits what a user may have.
     pub limits: bool,
+    /// Whether nodes that are down in the end stay down until all jobs are canceled.
+    pub stay_down: bool,
+    /// Whether most jobs are equal and end at once, as those that a manager hands over ahead of their turn.
+    pub is_hasty: bool,
 }
 
 impl Profile {
@@ -70,7 +74,9 @@ impl Profile {
         let cores = u32::try_from(1 + dice.below(4)).unwrap_or(1);
         let some = 2 + dice.below(6);
         let kinds = KINDS.into_iter().filter(|_| dice.hits(some, 8)).collect();
-        Self { nodes, cores, kinds, private: dice.hits(1, 2), limits: dice.hits(1, 3) }
+        let (private, limits) = (dice.hits(1, 2), dice.hits(1, 3));
+        let (stay_down, is_hasty) = (dice.hits(1, 2), dice.hits(1, 2) && nodes == 1);
+        Self { nodes, cores, kinds, private, limits, stay_down, is_hasty }
     }
 
     /// Whether the only node is the manager's own host.

@@ -108,8 +108,22 @@ fn send(client: &mut Client, asked: Asked, topic: &str, payload: &Value) -> Aske
     asked
 }
 
+/// Submits some equal jobs that end at once.
+fn submit_hasty(client: &mut Client, dice: &mut Dice) -> Asked {
+    for _ in 0..=dice.below(5) {
+        let job = JobspecBuilder::new(["run".to_owned(), dice.below(5).to_string()]);
+        let payload = json!({ "urgency": 16 });
+        let spec = job.to_value().to_string();
+        client.send(Asked::Submit, "job-ingest.submit", &payload, Some(spec));
+    }
+    Asked::Submit
+}
+
 /// Submits a job, or now and then an array.
 fn submit(client: &mut Client, profile: &Profile, other: u64, dice: &mut Dice) -> Asked {
+    if profile.is_hasty && dice.hits(7, 8) {
+        return submit_hasty(client, dice);
+    }
     let runs = match dice.below(4) {
         0 => 0,
         1 | 2 => dice.below(3000),

@@ -208,15 +208,22 @@ impl World {
                     1 | 2 => self.dice.below(SECOND / 5),
                     _ => self.dice.below(3 * SECOND),
                 };
+                let time = self.hurried(time);
                 self.pass(time);
             }
             86..95 => {
                 let time = self.dice.below(SECOND / 2);
+                let time = self.hurried(time);
                 self.round(time)?;
             }
             _ => self.fault()?,
         }
         self.look_after_manager()
+    }
+
+    /// How much time passes in a step: little beside jobs that end at once.
+    fn hurried(&self, time: u64) -> u64 {
+        if self.profile.is_hasty { time / 100 } else { time }
     }
 
     fn amount(&mut self) -> usize {
@@ -376,6 +383,8 @@ impl World {
     fn look_after_manager(&mut self) -> Result<()> {
         let is_down = matches!(self.manager, Manager::Down { .. });
         if !is_down && self.disk.has_crashed() {
+            // Until it died, its other threads went on.
+            self.pump();
             let until = self.now + self.dice.below(5 * SECOND);
             if self.profile.has(Kind::Power) && self.dice.hits(1, 2) {
                 self.disk.lose_power(&mut self.dice);
@@ -788,7 +797,7 @@ impl World {
         self.disk.fill(false);
         self.syncs_until = 0;
         for node in &mut self.nodes {
-            node.is_up = true;
+            node.is_up |= !self.profile.stay_down;
             node.shepherd.disk_fails = false;
             node.shepherd.is_calm = true;
             node.shepherd.unstick(self.now);
@@ -811,6 +820,8 @@ impl World {
             }
         }
         self.check_waiting()?;
+        self.check_limits()?;
+        self.nodes.iter_mut().for_each(|node| node.is_up = true);
         let states = u64::MAX;
         let all = json!({
             "dry_run": false, "userid": -1, "states": states & 0x7f, "type": "cancel", "severity": 0,
@@ -839,7 +850,7 @@ impl World {
     fn until_running(&mut self) -> Result<()> {
         for _ in 0..400 {
             self.round(SECOND / 5)?;
-            let joined = self.nodes.iter().all(|node| node.line.is_some());
+            let joined = self.nodes.iter().all(|node| node.line.is_some() || !node.is_up);
             if self.is_running() && (joined || self.profile.is_local()) {
                 return Ok(());
             }
@@ -887,7 +898,7 @@ impl World {
         let owner = Cred { userid: Uid::new(OWNER), owner: true };
         let Some(manager) = self.stepped() else { return broken("liveness", "no manager") };
         for (id, truth) in self.oracle.active() {
-            let id = JobId::new(id);
+            let (ranks, id) = (self.oracle.ranks_of(id), JobId::new(id));
             let why = manager.engine().why(id, owner);
             let reasons = why.as_ref().ok().and_then(|why| why.get("reasons")?.as_array());
             if reasons.is_none_or(Vec::is_empty) && truth.state != Some(State::Run) {
@@ -897,6 +908,15 @@ impl World {
                 );
             }
             let has = |name: &str| truth.events.iter().any(|event| &*event.name == name);
+            // They have been away for longer than the grace time.
+            let lost = self.nodes.iter().find(|node| !node.is_up && ranks.contains(node.rank));
+            if let Some(node) = lost
+                && truth.state == Some(State::Run)
+                && has("start")
+            {
+                let text = format!("{id} runs without rank {}\n{}", node.rank, truth.shown());
+                return broken("liveness", text);
+            }
             let count =
                 |name: &str| truth.events.iter().filter(|event| &*event.name == name).count();
             let is_prepared = count("prolog-start") == count("prolog-finish");
@@ -918,6 +938,14 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// Checks that no job runs longer than it may.
+    fn check_limits(&mut self) -> Result<()> {
+        let now = clock::now().as_secs();
+        let running = self.nodes.iter().flat_map(|node| node.shepherd.running());
+        let running: Vec<u64> = running.map(|(id, _)| id.as_u64()).collect();
+        running.into_iter().try_for_each(|id| self.oracle.in_time(id, now))
     }
 
     /// Checks that no job is left, and that nothing of the jobs is.
