@@ -124,7 +124,8 @@ mod tests {
 
     #[test]
     fn work_takes_processor_time() {
-        let (thread, process) = (of_this_thread(), of_this_process());
+        // In this order, so that the time of the process contains that of the thread.
+        let (process, thread) = (of_this_process(), of_this_thread());
         let begin = ProcessTime::read(std::process::id()).unwrap();
         let mut sum = 0_u64;
         while of_this_thread() - thread < Duration::from_millis(30) {
