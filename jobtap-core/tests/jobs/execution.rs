@@ -352,6 +352,15 @@ fn the_end_that_moved_with_the_clock_holds_after_a_restart_and_for_a_late_start(
 }
 
 #[test]
+fn a_job_whose_start_waits_while_the_clock_is_set_forward_has_its_time_limit() {
+    let mut m = delayed(json!({}));
+    let id = m.submit(TestJob::new().duration(100.0)).unwrap();
+    m.set_clock_forward(3600.0);
+    m.started(id);
+    assert_ends_in(&mut m, id, 100.0);
+}
+
+#[test]
 fn a_clock_set_forward_moves_no_job_beyond_the_end_of_the_instance() {
     let mut m = manager().cores(1).lifetime(150.0).start();
     let job = m.submit(TestJob::new().duration(100.0)).unwrap();

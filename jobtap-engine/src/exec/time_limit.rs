@@ -97,7 +97,8 @@ pub(crate) fn move_end(
 }
 
 /// Moves the ends of running jobs with a clock that was set forward by so many seconds: a job has its time limit to run,
-/// and these seconds it did not have. No job gets beyond the end of the instance.
+/// and these seconds it did not have. For one that has not started they are a delay of its start. No job gets beyond the
+/// end of the instance.
 pub(crate) fn move_with_clock(
     turn: &mut Turn,
     jobs: &mut Jobs,
@@ -111,9 +112,10 @@ pub(crate) fn move_with_clock(
         let Some(record) = jobs.get(id) else { continue };
         let Some(resources) = record.job.kept().resources.as_ref() else { continue };
         let Some(before) = resources.expiration() else { continue };
-        let end = record.job.kept().times.start().and_then(|start| end_of(record, config, start));
         // The end of a job that started late is after its expiration.
-        let expiration = (end.map_or(before, |end| end.as_secs()) + by).min(last);
+        let end = record.job.kept().times.start().and_then(|start| end_of(record, config, start));
+        let Some(end) = end else { continue };
+        let expiration = (end.as_secs() + by).min(last);
         if expiration > before {
             jobs.post(turn, id, Event::ResourceUpdate { expiration });
             moved += 1;
