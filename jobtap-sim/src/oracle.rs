@@ -50,6 +50,10 @@ pub struct Truth {
     holds: Option<ResourceSet>,
     /// When its time is up, in seconds since 1970.
     expires: Option<f64>,
+    /// When it got what it has, by the oracle's time.
+    allocated: Option<f64>,
+    /// When it had started with that.
+    started: Option<f64>,
     /// Whether its submission was acknowledged.
     acknowledged: bool,
     /// Whether its removal was asked for.
@@ -70,6 +74,8 @@ pub struct Oracle {
     removed: BTreeSet<u64>,
     /// Whether guests may see the jobs of others.
     pub private: bool,
+    /// The seconds that have passed, whatever clocks show.
+    pub passed: f64,
     /// How many checks were made, by rule.
     pub checks: BTreeMap<&'static str, u64>,
 }
@@ -145,6 +151,12 @@ impl Oracle {
             let user = first.context.as_ref().and_then(|context| context.get("userid"));
             truth.user = user.and_then(Value::as_u64).unwrap_or(0);
         }
+        let last = |name: &str| truth.events.iter().rposition(|event| &*event.name == name);
+        // A job that is requeued may start more than once.
+        let has_started = model.holds && last("start") > last("alloc");
+        let now = Some(self.passed);
+        truth.started = truth.started.or(now).filter(|_| has_started);
+        truth.allocated = truth.allocated.or(now).filter(|_| model.holds);
         truth.holds = None;
         if model.holds && !model.bypass {
             let text = store.get(&Key::resources(id)).map_err(|error| unreadable(&error))?;
@@ -211,15 +223,19 @@ impl Oracle {
         need(allocated, "start", || format!("{} has no rank {rank}", job.id))
     }
 
-    /// Looks at a job of which processes run, at this time in seconds since 1970. After its time, it was told to end a
-    /// moment later.
+    /// Looks at a job of which processes run, at this time in seconds since 1970. After its time, which may be later by as
+    /// much as its start was, it was told to end a moment later.
     ///
     /// # Errors
     /// A promise is broken.
     pub fn in_time(&mut self, id: u64, now: f64) -> Result<(), Violation> {
         self.count("limit");
         let Some(truth) = self.jobs.get(&id) else { return Ok(()) };
-        let is_over = truth.expires.is_some_and(|expires| now > expires + MOMENT);
+        let (Some(allocated), Some(started)) = (truth.allocated, truth.started) else {
+            return Ok(());
+        };
+        let late = started - allocated + MOMENT;
+        let is_over = truth.expires.is_some_and(|expires| now > expires + late);
         need(
             !is_over || truth.events.iter().any(|event| &*event.name == "exception"),
             "limit",

@@ -236,6 +236,7 @@ impl World {
     /// Lets time pass.
     fn pass(&mut self, micros: u64) {
         self.now += micros;
+        self.oracle.passed = self.now as f64 / SECOND as f64;
         let passed = Duration::from_micros(micros);
         clock::play_on(passed, 0);
         if let Manager::Running { runtime, .. } | Manager::Starting { runtime, .. } = &self.manager
