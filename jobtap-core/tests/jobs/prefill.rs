@@ -159,6 +159,32 @@ fn a_canceled_job_never_begins() {
 }
 
 #[test]
+fn what_is_asked_of_a_job_that_has_begun_is_acknowledged_with_its_event() {
+    let memo = |id| Request::Memo { id, volatile: false, memo: Map::from_iter([said()]) };
+    let exception = RaisedException::new("cancel", 0, "no");
+    let cancel = |id| Request::Raise { id, exception: exception.clone() };
+    let requests: [(&str, &dyn Fn(JobId) -> Request); 2] =
+        [("memo", &memo), ("exception", &cancel)];
+    for (event, request) in requests {
+        let mut site = Site::new(1);
+        let [first] = site.waiting[..] else { unreachable!() };
+        site.m.report(ExecEvent::Begun { id: first });
+        let answer = site.m.open_request(TestJob::OWNER.as_u32(), request(first));
+        // However long it takes until the job before it is over.
+        site.m.advance(5.0);
+        assert!(site.m.answered(answer).is_none(), "{event}");
+        site.m.report(ExecEvent::Finished { id: site.runs, status: 0 });
+        site.m.report(ExecEvent::Released { id: site.runs });
+        site.m.answered(answer).unwrap().unwrap();
+        assert!(site.m.eventlog(first).iter().any(|entry| entry.name == event), "{event}");
+    }
+}
+
+fn said() -> (String, serde_json::Value) {
+    ("said".to_owned(), json!("so"))
+}
+
+#[test]
 fn a_job_that_is_updated_runs_as_it_was_updated() {
     let mut site = Site::start(one_core().plugin::<Limits>(), 1);
     let [first] = site.waiting[..] else { unreachable!() };

@@ -1,5 +1,6 @@
 //! Requests that wait until lines have dissolved: they change what the executor has been told about the jobs there, or
-//! the policy by which these are next.
+//! the policy by which these are next. Or they post an event: an event of a job in a line waits, and what is acknowledged
+//! must be durable.
 
 use super::lines::Lines;
 use super::{recall, recall_all};
@@ -8,8 +9,8 @@ use crate::arrays::Arrays;
 use crate::core::Core;
 use crate::job::JobId;
 
-/// The number of seconds after which a request goes on although the executor hasn't answered: its shepherd may be
-/// stopped.
+/// The number of seconds after which a request that posts no event goes on although the executor hasn't answered: its
+/// shepherd may be stopped.
 const PATIENCE: f64 = 1.0;
 
 /// A request with its client.
@@ -34,18 +35,16 @@ enum Until {
     Left(JobId),
     /// There are no lines.
     Dissolved,
+    /// There are no lines, or it has waited for too long.
+    DissolvedSoon,
     /// Nothing any longer.
     Now,
 }
 
 impl Until {
-    /// What a request waits for; `None` if it may come at any time. An event that it posts to a job in a line waits by
-    /// itself.
+    /// What a request waits for; `None` if it may come at any time.
     fn needed_by(request: &Request, arrays: &Arrays) -> Option<Self> {
         match request {
-            Request::Update { id, .. }
-            | Request::Urgency { id, .. }
-            | Request::Requeue { id, .. } => Some(Self::Left(*id)),
             // These say what has happened already.
             Request::Nodes(
                 NodeRequest::Offline { .. } | NodeRequest::Online { .. } | NodeRequest::Journal,
@@ -54,19 +53,22 @@ impl Until {
             Request::RaiseAll { dry_run, .. } => (!dry_run).then_some(Self::Dissolved),
             Request::RaiseElements { .. } => Some(Self::Dissolved),
             Request::Raise { id, .. } if arrays.get(*id).is_some() => Some(Self::Dissolved),
+            Request::Raise { id, .. }
+            | Request::Memo { id, .. }
+            | Request::Update { id, .. }
+            | Request::Urgency { id, .. }
+            | Request::Requeue { id, .. } => Some(Self::Left(*id)),
             Request::QueueStart { .. }
             | Request::Nodes(_)
             | Request::Plugins { .. }
             | Request::PluginReload { .. }
             | Request::Shadow(_)
-            | Request::Configure { .. } => Some(Self::Dissolved),
+            | Request::Configure { .. } => Some(Self::DissolvedSoon),
             Request::Submit(_)
             | Request::Resubmit { .. }
-            | Request::Raise { .. }
             | Request::Kill { .. }
             | Request::KillAll { .. }
             | Request::Override { .. }
-            | Request::Memo { .. }
             | Request::QueueEnable { .. }
             | Request::PurgeId { .. }
             | Request::Purge { .. }
@@ -83,7 +85,7 @@ impl Until {
     fn is_over(self, lines: &Lines) -> bool {
         match self {
             Self::Left(id) => !lines.have(id),
-            Self::Dissolved => lines.are_empty(),
+            Self::Dissolved | Self::DissolvedSoon => lines.are_empty(),
             Self::Now => true,
         }
     }
@@ -97,7 +99,10 @@ impl HeldRequests {
 
     /// Lets requests go on that have waited for too long.
     pub(super) fn give_up(&mut self, now: f64) {
-        let late = self.0.iter_mut().filter(|held| held.since + PATIENCE <= now);
+        let is_late = |held: &&mut Held| {
+            matches!(held.until, Until::DissolvedSoon) && held.since + PATIENCE <= now
+        };
+        let late = self.0.iter_mut().filter(is_late);
         late.for_each(|held| held.until = Until::Now);
     }
 
@@ -122,7 +127,9 @@ pub(crate) fn admit(
     let Some(until) = until else { return Some((reply, cred, request)) };
     match until {
         Until::Left(id) => recall(&mut turn.effects, &mut alloc.prefill, id),
-        Until::Dissolved | Until::Now => recall_all(&mut turn.effects, alloc),
+        Until::Dissolved | Until::DissolvedSoon | Until::Now => {
+            recall_all(&mut turn.effects, alloc)
+        }
     }
     let since = turn.clock.now.as_secs();
     alloc.prefill.held.0.push(Held { asked: (reply, cred, request), until, since });
