@@ -35,6 +35,17 @@ fn need(holds: bool, rule: &'static str, text: impl FnOnce() -> String) -> Resul
     if holds { Ok(()) } else { Err(Violation { rule, text: text() }) }
 }
 
+/// The place of the last event of this name.
+fn last_of(events: &[EventEntry], name: &str) -> Option<usize> {
+    events.iter().rposition(|event| &*event.name == name)
+}
+
+/// Whether all tasks of a job have exited with 0.
+fn ended_well(events: &[EventEntry]) -> bool {
+    let finish = last_of(events, "finish").and_then(|at| events.get(at)?.context.as_ref());
+    finish.and_then(|context| context.get("status")?.as_i64()) == Some(0)
+}
+
 /// What is durable about a job.
 #[derive(Default)]
 pub struct Truth {
@@ -146,12 +157,15 @@ impl Oracle {
             rule: "order",
             text: format!("{}: {text}\n{log}", JobId::new(id)),
         })?;
+        need(!ended_well(&events) || last_of(&events, "start").is_some(), "order", || {
+            format!("{} has succeeded and never started\n{log}", JobId::new(id))
+        })?;
         (truth.state, truth.events, truth.log) = (model.state, events, log);
         if let Some(first) = truth.events.first() {
             let user = first.context.as_ref().and_then(|context| context.get("userid"));
             truth.user = user.and_then(Value::as_u64).unwrap_or(0);
         }
-        let last = |name: &str| truth.events.iter().rposition(|event| &*event.name == name);
+        let last = |name: &str| last_of(&truth.events, name);
         // A job that is requeued may start more than once.
         let has_started = model.holds && last("start") > last("alloc");
         let now = Some(self.passed);
