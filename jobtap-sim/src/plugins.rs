@@ -22,26 +22,6 @@ const BUILTINS: [&str; 10] = [
     ".post-event",
 ];
 
-/// The places at which a job can ask a plugin to misbehave, each with the number of ways.
-pub const PLACES: [(&str, u64); 16] = [
-    ("validate", 3),
-    ("new", 5),
-    ("depend", 7),
-    ("priority", 6),
-    ("get", 4),
-    ("sched", 5),
-    ("run", 9),
-    ("cleanup", 8),
-    ("inactive", 1),
-    ("event", 9),
-    ("slow-validate", 6),
-    ("slow-depend", 6),
-    ("slow-run", 6),
-    ("slow-cleanup", 6),
-    ("second-validate", 6),
-    ("second-priority", 6),
-];
-
 /// The plugins that can be loaded again, and removed.
 pub const LOADABLE: [&str; 3] = ["hostile", "slow", "second"];
 

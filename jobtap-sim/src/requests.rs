@@ -6,8 +6,9 @@ use serde_json::{Map, Value, json};
 
 use crate::client::{Asked, Client};
 use crate::dice::Dice;
+use crate::hostile::PLACES;
 use crate::oracle::Oracle;
-use crate::plugins::{LOADABLE, PLACES};
+use crate::plugins::LOADABLE;
 use crate::profile::{Kind, Profile};
 
 /// Sends a request of any kind. Returns what was asked for.
@@ -170,7 +171,7 @@ fn submit(client: &mut Client, profile: &Profile, other: u64, dice: &mut Dice) -
     if profile.has(Kind::Plugins) && dice.hits(1, 2) {
         let mut asks = Map::new();
         for _ in 0..=dice.below(2) {
-            if let Some((place, ways)) = dice.one_of(&PLACES) {
+            if let Some((place, ways)) = dice.one_of(PLACES) {
                 asks.insert((*place).to_owned(), json!(1 + dice.below(*ways)));
             }
         }

@@ -2,6 +2,27 @@
 
 use jobtap_core::prelude::*;
 
+/// The places at which a job can ask for it, each with the number of ways.
+pub(crate) const PLACES: &[(&str, u64)] = &[
+    ("validate", 3),
+    ("new", 5),
+    ("depend", 7),
+    ("priority", 6),
+    ("get", 4),
+    ("sched", 5),
+    ("run", 9),
+    ("cleanup", 8),
+    ("inactive", 1),
+    ("event", 9),
+    ("slow-validate", 6),
+    ("slow-wait", 6),
+    ("slow-depend", 6),
+    ("slow-run", 6),
+    ("slow-cleanup", 6),
+    ("second-validate", 6),
+    ("second-priority", 6),
+];
+
 /// Returns the kind of misbehavior that the job asks for at a place, or 0.
 fn asks(job: &Jobspec, key: &str) -> u64 {
     let value = job.attribute(&format!("h.{key}"));

@@ -13,42 +13,16 @@ use jobtap_core::resource::{Idset, ResourceSet};
 use jobtap_core::testing::{Refused, TestJob, TestManager};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::sample::select;
 use serde_json::{Value, json};
 
 use crate::common::ByUrgency;
-use crate::hostile::{Hostile, Second, Slow};
+use crate::hostile::{self, Hostile, Second, Slow};
 use crate::model::Model;
-use crate::newer::Newer;
+use crate::newer::{self, Newer};
 use crate::run::{all_are_over, cases, end_all, quiet};
 
 const CORES: u32 = 8;
-
-/// The places at which a job can ask for trouble, each with the number of kinds of trouble.
-const PLACES: &[(&str, u64)] = &[
-    ("validate", 3),
-    ("new", 5),
-    ("depend", 7),
-    ("priority", 6),
-    ("get", 4),
-    ("sched", 5),
-    ("run", 9),
-    ("cleanup", 8),
-    ("inactive", 1),
-    ("event", 9),
-    ("slow-validate", 6),
-    ("slow-wait", 6),
-    ("slow-depend", 6),
-    ("slow-run", 6),
-    ("slow-cleanup", 6),
-    ("second-validate", 6),
-    ("second-priority", 6),
-    ("newer-create", 3),
-    ("newer-sched", 3),
-    ("newer-run", 5),
-    ("newer-update", 3),
-    ("newer-event", 2),
-    ("newer-over", 2),
-];
 
 const PLUGINS: [&str; 5] = ["by-urgency", "hostile", "slow", "second", "newer"];
 
@@ -96,10 +70,8 @@ pub(crate) enum Act {
 }
 
 pub(crate) fn asked() -> impl Strategy<Value = Asked> {
-    let trouble = (0..PLACES.len()).prop_flat_map(|index| {
-        let (place, kinds) = PLACES[index];
-        (Just(place), 1..=kinds)
-    });
+    let places = select([hostile::PLACES, newer::PLACES].concat());
+    let trouble = places.prop_flat_map(|(place, kinds)| (Just(place), 1..=kinds));
     let urgency = prop_oneof![6 => Just(16), 1 => Just(0), 1 => Just(31), 2 => 1..31i64];
     (vec(trouble, 0..4), 0..3u8, 1..6u64, urgency, proptest::option::of(1..9u8), 0..9u8).prop_map(
         |(trouble, waits, tasks, urgency, run_for, duration)| Asked {

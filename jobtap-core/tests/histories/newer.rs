@@ -4,6 +4,16 @@
 use jobtap_core::prelude::*;
 use serde_json::json;
 
+/// The places at which a job can ask for something, each with the number of ways.
+pub(crate) const PLACES: &[(&str, u64)] = &[
+    ("newer-create", 3),
+    ("newer-sched", 3),
+    ("newer-run", 5),
+    ("newer-update", 3),
+    ("newer-event", 2),
+    ("newer-over", 2),
+];
+
 fn asks(job: &Jobspec, key: &str) -> u64 {
     let value = job.attribute(&format!("h.newer-{key}"));
     value.and_then(serde_json::Value::as_u64).unwrap_or(0)
