@@ -716,6 +716,10 @@ impl World {
             Kind::Network | Kind::Nodes if self.profile.is_local() => {}
             Kind::Network => {
                 let how = self.dice.below(3);
+                // Mostly one of whose words some are lost by that.
+                let speaks = |node: &Node| node.line.as_ref().is_some_and(|line| line.unsent() > 0);
+                let speaking = self.nodes.iter().position(speaks).filter(|_| self.dice.hits(2, 3));
+                let which = speaking.unwrap_or(which);
                 let Some(node) = self.nodes.get_mut(which) else { return Ok(()) };
                 match (how, &mut node.line) {
                     (0, _) => node.cut(now),
