@@ -457,8 +457,9 @@ impl Oracle {
 impl Truth {
     /// When its time is up, by the resources that it was given and what was changed since.
     fn expiration(&self, resources: &Value) -> Option<f64> {
-        let updates = self.events.iter().filter(|event| &*event.name == "resource-update");
-        let updated = updates.filter_map(|event| event.context.as_ref()?.get("expiration")).last();
+        let updated = last_of(&self.events, "resource-update");
+        let updated =
+            updated.and_then(|at| self.events.get(at)?.context.as_ref()?.get("expiration"));
         let given = resources.pointer("/execution/expiration");
         updated.or(given)?.as_f64().filter(|expires| *expires > 0.0)
     }
