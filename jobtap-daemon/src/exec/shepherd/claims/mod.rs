@@ -312,9 +312,9 @@ mod tests {
         let (sender, results) = channel();
         let report = move |claimed| drop(sender.send(claimed));
         let mut claims = Claims::start(dir.path(), report.clone()).unwrap();
-        let [one, two, other] = [1, 2, 3].map(JobId::new);
+        let [one, two, other, again] = [1, 2, 3, 5].map(JobId::new);
         assert!(!claims.begin(one), "it isn't claimed ahead");
-        for id in [one, two] {
+        for id in [one, two, again] {
             claims.claim_ahead(id);
         }
         assert!(!claims.begin(one), "that it is claimed ahead isn't durable");
@@ -325,7 +325,13 @@ mod tests {
         }
         assert!(!claims.begin(one), "it has begun");
         assert_eq!(next(&results).ids, [other]);
-        // What may be on its way to the thread comes first.
+        // It was given back, which isn't written yet, and is handed over once more.
+        claims.forget(again);
+        assert!(claims.begin(again) && claims.collected.forget.is_empty());
+        // What may be on its way to the thread comes first, and what the thread does.
+        claims.sent += 1;
+        assert!(!claims.begin(two));
+        claims.sent -= 1;
         let lock = Arc::clone(&claims.written);
         let served = lock.lock().unwrap();
         claims.forget(two);
@@ -335,7 +341,7 @@ mod tests {
         drop(served);
         assert_eq!(next(&results).ids, [JobId::new(4)]);
         let later = Claims::start(dir.path(), report).unwrap();
-        assert!(later.earlier().eq([1, 3, 4].map(JobId::new)));
+        assert!(later.earlier().eq([1, 3, 4, 5].map(JobId::new)));
     }
 
     #[test]
