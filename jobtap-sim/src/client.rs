@@ -1,4 +1,4 @@
-//! A client: the requests that it has sent, and what it was told.
+//! A client of the manager: which requests it has sent, and which responses it got.
 
 use std::collections::BTreeMap;
 

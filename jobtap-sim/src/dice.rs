@@ -36,7 +36,7 @@ impl Dice {
         self.below(of) < times
     }
 
-    /// One of these; `None` if there are none.
+    /// Picks an item of a list; `None` if the list is empty.
     pub fn one_of<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {
         all.get(self.index(all.len()))
     }

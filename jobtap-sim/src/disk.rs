@@ -55,7 +55,7 @@ struct State {
     crashed: bool,
     full: bool,
     commits: u64,
-    /// The jobs of which something was written since this was asked for last.
+    /// The jobs whose data have changed since the last [`take_touched`](Disk::take_touched).
     touched: Vec<u64>,
 }
 
@@ -89,7 +89,7 @@ impl Disk {
         self.state().commits
     }
 
-    /// The jobs of which something was committed since the last call.
+    /// The jobs whose data a commit has changed since the last call.
     pub fn take_touched(&self) -> Vec<u64> {
         let mut touched = std::mem::take(&mut self.state().touched);
         touched.sort_unstable();

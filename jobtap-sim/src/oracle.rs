@@ -46,6 +46,12 @@ fn ended_well(events: &[EventEntry]) -> bool {
     finish.and_then(|context| context.get("status")?.as_i64()) == Some(0)
 }
 
+/// Whether a job that has finished had started before, with the resources that it had then.
+fn had_started(events: &[EventEntry]) -> bool {
+    let until = last_of(events, "finish").and_then(|at| events.get(..at)).unwrap_or_default();
+    last_of(until, "start") > last_of(until, "alloc")
+}
+
 /// What is durable about a job.
 #[derive(Default)]
 pub struct Truth {
@@ -157,7 +163,7 @@ impl Oracle {
             rule: "order",
             text: format!("{}: {text}\n{log}", JobId::new(id)),
         })?;
-        need(!ended_well(&events) || last_of(&events, "start").is_some(), "order", || {
+        need(!ended_well(&events) || had_started(&events), "order", || {
             format!("{} has succeeded and never started\n{log}", JobId::new(id))
         })?;
         (truth.state, truth.events, truth.log) = (model.state, events, log);
@@ -237,8 +243,8 @@ impl Oracle {
         need(allocated, "start", || format!("{} has no rank {rank}", job.id))
     }
 
-    /// Looks at a job of which processes run, at this time in seconds since 1970. After its time, which may be later by as
-    /// much as its start was, it was told to end a moment later.
+    /// Checks that a job whose processes run has not passed its time limit. `now` is in seconds since 1970. A job that
+    /// started late may end later by the same time.
     ///
     /// # Errors
     /// A promise is broken.
@@ -250,11 +256,10 @@ impl Oracle {
         };
         let late = started - allocated + MOMENT;
         let is_over = truth.expires.is_some_and(|expires| now > expires + late);
-        need(
-            !is_over || truth.events.iter().any(|event| &*event.name == "exception"),
-            "limit",
-            || format!("{} runs on at {now}\n{}", JobId::new(id), truth.log),
-        )
+        let is_told = last_of(&truth.events, "exception") > last_of(&truth.events, "alloc");
+        need(!is_over || is_told, "limit", || {
+            format!("{} runs on at {now}\n{}", JobId::new(id), truth.log)
+        })
     }
 
     /// Looks at a response.
@@ -421,7 +426,7 @@ impl Oracle {
             let id = job.get("id").and_then(Value::as_u64).unwrap_or(0);
             let known = self.jobs.get(&id);
             need(known.is_some() || self.removed.contains(&id), "listed", || {
-                format!("user {user} is shown {job}, of which nothing is durable")
+                format!("user {user} is shown {job}, which is not durable")
             })?;
             let began = job.get("t_run").is_some_and(Value::is_number);
             let has_alloc =
@@ -458,6 +463,7 @@ impl Truth {
     /// When its time is up, by the resources that it was given and what was changed since.
     fn expiration(&self, resources: &Value) -> Option<f64> {
         let updated = last_of(&self.events, "resource-update");
+        let updated = updated.filter(|_| updated > last_of(&self.events, "alloc"));
         let updated =
             updated.and_then(|at| self.events.get(at)?.context.as_ref()?.get("expiration"));
         let given = resources.pointer("/execution/expiration");

@@ -162,7 +162,7 @@ fn the_licenses_of_all_crates_of_the_program_are_shown() {
     }
     let known = fs::read_to_string(&file).unwrap();
     let update = "UPDATE_LICENSES=1 cargo test -p jobtap-tests --test licenses";
-    // Not the whole texts, which nobody could read in a failure.
+    // The message of a failure doesn't show the whole texts: they are too long to read.
     let changed = made.lines().zip(known.lines()).find(|(made, known)| made != known);
     assert_eq!(changed, None, "{FILE} is not that of Cargo.lock: {update}");
     assert!(made == known, "{FILE} is not that of Cargo.lock: {update}");

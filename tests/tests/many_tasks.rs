@@ -1,5 +1,5 @@
-//! The day of the guide's chapter "Many tasks", with its two scripts as they stand there: an array, one element of which
-//! fails, and that element once more.
+//! Runs the two scripts of the guide's chapter "Many tasks": one element of an array fails, and only that element is
+//! submitted again.
 //!
 //! With `JOBTAP_TASKS=100000` and `--nocapture`, what it prints is the chapter's record.
 #![allow(clippy::unwrap_used)]
@@ -26,7 +26,7 @@ fn one_element_fails_and_is_submitted_again() {
     let tasks = std::env::var("JOBTAP_TASKS").unwrap_or("200".to_owned());
     let day = match tasks == ALL {
         true => day.to_owned(),
-        // The bad parameter is among few, too, and nobody has to wait for the middle.
+        // A small array has its bad parameter early, and is over soon, so the script doesn't wait.
         false => day
             .replace(ALL, &tasks)
             .replace("4711", "47")

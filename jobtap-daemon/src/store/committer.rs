@@ -94,7 +94,7 @@ impl Committer {
         Self { shared: Shared::new(store, Arc::default(), Box::new(on_fatal)), thread: None }
     }
 
-    /// Commits and acknowledges the batches that wait, as one group. Returns false if there are none.
+    /// Commits all waiting batches as one group, and acknowledges them. Returns false if no batch waits.
     pub fn commit_waiting(&self) -> bool {
         let group = {
             let mut queue = self.shared.queue();

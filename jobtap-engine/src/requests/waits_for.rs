@@ -28,7 +28,7 @@ pub(super) fn of_job(core: &Core, record: &Record) -> Option<WaitsFor> {
     }
 }
 
-/// What holds the elements of an array that have no resources; `None` if there are none, or nothing holds them.
+/// Why the waiting elements of an array don't run; `None` if no element waits, or if they wait for nothing.
 pub(super) fn of_array(core: &Core, array: &Array) -> Option<WaitsFor> {
     if is_array_held(array) {
         return Some(WaitsFor::Held);

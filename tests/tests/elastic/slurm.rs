@@ -80,21 +80,26 @@ fn a_waiting_allocation_names_the_reason_and_can_be_released() {
     until("it is forgotten", || site.jobtap("allocation list -no {id}").ok().is_empty());
 }
 
-#[test]
-fn an_allocation_that_is_cancelled_takes_its_job_with_it_which_runs_again() {
-    let Some(site) = Site::start(SMALL) else { return };
+/// Starts a job, lets `end` end the Slurm job of its allocation in this state, and waits until the job runs again.
+fn runs_again_after(site: &Site, state: &str, end: impl FnOnce(&str)) {
     let script = "echo run >>runs; exec sleep 3";
     let id = site.args(&["submit", "-n1", "--wait-event=start", "sh", "-c", script]).ok();
-    let job = only_job(&site);
-    site.client("scancel", &[&job]).ok();
+    let job = only_job(site);
+    end(&job);
     site.jobtap(&format!("job wait-event -q -t 60s {id} exception")).ok();
     let log = site.jobtap(&format!("job eventlog {id}")).ok();
     assert!(log.contains("node-failure"), "{log}");
     let runs = || std::fs::read_to_string(site.directory().join("runs")).unwrap_or_default();
     until("it runs again", || runs().lines().count() == 2);
     let log = site.jobtap("kvs get allocation.eventlog").ok();
-    assert!(log.contains(&format!("Slurm job {job}: CANCELLED")), "{log}");
+    assert!(log.contains(&format!("Slurm job {job}: {state}")), "{log}");
     site.jobtap("job wait --all").ok();
+}
+
+#[test]
+fn an_allocation_that_is_cancelled_takes_its_job_with_it_which_runs_again() {
+    let Some(site) = Site::start(SMALL) else { return };
+    runs_again_after(&site, "CANCELLED", |job| drop(site.client("scancel", &[job]).ok()));
 }
 
 #[test]
@@ -102,19 +107,8 @@ fn an_allocation_that_slurm_preempts_takes_its_job_with_it_which_runs_again() {
     let preempts = "PreemptType=preempt/partition_prio\nPreemptMode=CANCEL\n\
                     PartitionName=urgent Nodes=n[1-4] PriorityTier=10 MaxTime=INFINITE State=UP";
     let Some(site) = Site::beside(preempts, SMALL) else { return };
-    let script = "echo run >>runs; exec sleep 3";
-    let id = site.args(&["submit", "-n1", "--wait-event=start", "sh", "-c", script]).ok();
-    let job = only_job(&site);
     let words = ["-p", "urgent", "-N4", "--exclusive", "-o", "/dev/null", "--wrap", "sleep 1"];
-    site.client("sbatch", &words).ok();
-    site.jobtap(&format!("job wait-event -q -t 60s {id} exception")).ok();
-    let log = site.jobtap(&format!("job eventlog {id}")).ok();
-    assert!(log.contains("node-failure"), "{log}");
-    let runs = || std::fs::read_to_string(site.directory().join("runs")).unwrap_or_default();
-    until("it runs again", || runs().lines().count() == 2);
-    let log = site.jobtap("kvs get allocation.eventlog").ok();
-    assert!(log.contains(&format!("Slurm job {job}: PREEMPTED")), "{log}");
-    site.jobtap("job wait --all").ok();
+    runs_again_after(&site, "PREEMPTED", |_| drop(site.client("sbatch", &words).ok()));
 }
 
 #[test]
