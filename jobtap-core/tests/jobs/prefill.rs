@@ -180,6 +180,22 @@ fn what_is_asked_of_a_job_that_has_begun_is_acknowledged_with_its_event() {
     }
 }
 
+#[test]
+fn only_so_many_requests_wait_for_an_executor_that_does_not_answer() {
+    let mut site = Site::new(1);
+    let [first] = site.waiting[..] else { unreachable!() };
+    site.m.report(ExecEvent::Begun { id: first });
+    let mut ask = || {
+        let memo = Map::from_iter([said()]);
+        let request = Request::Memo { id: first, volatile: false, memo };
+        let answer = site.m.open_request(TestJob::OWNER.as_u32(), request);
+        site.m.answered(answer)
+    };
+    assert!((0..4096).all(|_| ask().is_none()));
+    let refused = ask().unwrap().unwrap_err().to_string();
+    assert!(refused.contains("4096 requests wait already until a node answers"), "{refused}");
+}
+
 fn said() -> (String, serde_json::Value) {
     ("said".to_owned(), json!("so"))
 }

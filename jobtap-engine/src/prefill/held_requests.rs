@@ -4,14 +4,19 @@
 
 use super::lines::Lines;
 use super::{recall, recall_all};
-use crate::api::{Cred, NodeRequest, ReplyTo, Request};
+use crate::api::{Cred, NodeRequest, ReplyTo, Request, RequestError};
 use crate::arrays::Arrays;
 use crate::core::Core;
+use crate::host::errno::EAGAIN;
 use crate::job::JobId;
 
 /// The number of seconds after which a request that posts no event goes on although the executor hasn't answered: its
 /// shepherd may be stopped.
 const PATIENCE: f64 = 1.0;
+
+/// How many requests may wait. Those that post events wait for as long as a shepherd is stopped, and clients can send
+/// more.
+const MOST: usize = 4096;
 
 /// A request with its client.
 type Asked = (ReplyTo, Cred, Request);
@@ -125,6 +130,13 @@ pub(crate) fn admit(
     let until =
         Until::needed_by(&request, arrays).filter(|until| !until.is_over(&alloc.prefill.lines));
     let Some(until) = until else { return Some((reply, cred, request)) };
+    if alloc.prefill.held.0.len() >= MOST && !matches!(until, Until::DissolvedSoon) {
+        let text = format!(
+            "{MOST} requests wait already until a node answers which of its jobs have begun: try again later"
+        );
+        turn.effects.reply(reply, Err(RequestError::new(EAGAIN, text)));
+        return None;
+    }
     match until {
         Until::Left(id) => recall(&mut turn.effects, &mut alloc.prefill, id),
         Until::Dissolved | Until::DissolvedSoon | Until::Now => {
